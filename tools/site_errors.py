@@ -127,15 +127,23 @@ def _in_python(path: str, names: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     for name in names:
         for node in ast.walk(tree):
             match node:
-                case ast.AnnAssign(
-                    target=ast.Name(id=target), value=ast.Dict() as held
+                case (
+                    ast.Assign(targets=[ast.Name(id=target)], value=ast.Dict() as held)
+                    | ast.AnnAssign(
+                        target=ast.Name(id=target), value=ast.Dict() as held
+                    )
                 ) if target == name:
                     for key, text in zip(held.keys, held.values, strict=True):
                         shown = _SLOT.sub("…", _shown(text))
                         if key is not None and shown:
                             yield f"`{_key(key)}`", _cell(shown)
-                case ast.AnnAssign(
-                    target=ast.Name(id=target), value=ast.Constant() as text
+                case (
+                    ast.Assign(
+                        targets=[ast.Name(id=target)], value=ast.Constant() as text
+                    )
+                    | ast.AnnAssign(
+                        target=ast.Name(id=target), value=ast.Constant() as text
+                    )
                 ) if target == name:
                     said, remedy = _split(_shown(text))
                     yield _cell(said), _cell(remedy)

@@ -2,22 +2,21 @@
 
 from fractions import Fraction
 from numbers import Real
-from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rubric_core.errors import RewardError, RewardShapeError
 
-FloatArray: TypeAlias = NDArray[np.float64]
-BoolArray: TypeAlias = NDArray[np.bool_]
+FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
 
-ROUNDING: Final = 64 * float(np.finfo(np.float64).eps)
+ROUNDING = 64 * float(np.finfo(np.float64).eps)
 """Rewards no further apart than this, relative to 1 or to the largest, may be equal but for
 rounding: .1 + .2 + .3 is not .3 + .2 + .1."""
 
 
-LARGEST: Final = 1e100
+LARGEST = 1e100
 """Largest absolute reward: the squares of larger ones, or their sum, may not be finite."""
 
 

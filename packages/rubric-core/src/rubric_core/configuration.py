@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
@@ -28,34 +28,34 @@ Keys: TypeAlias = "tuple[int | str, ...]"
 Source: TypeAlias = "str | Callable[[Keys], str]"
 """The origin of a configuration, such as its path; or a function from one of its keys to that."""
 
-WRITTEN: Final = "is_written"
+WRITTEN = "is_written"
 """Key in pydantic's context: whether somebody wrote the values to be used here and now; those of an
 older run may name things that this machine does not have."""
-UNSHOWN: Final = "unshown_value"
+UNSHOWN = "unshown_value"
 """Type of a `PydanticCustomError` about a value that may be a key, and is never repeated."""
-UNKNOWN_KEY: Final = "unknown_key"
+UNKNOWN_KEY = "unknown_key"
 """Type of a `PydanticCustomError` about an unknown key; its `said` lists the known ones."""
-_NAMES: Final = toml_beside(__file__, "configuration.toml")
-_LONGEST_VALUE: Final = 80
-_LONGEST_NUMBER: Final = 12
-_LONG_NUMBER: Final = 10**_LONGEST_NUMBER
-_LONGEST_NAME: Final = 40
-_UNSHOWN_NAME: Final = "…"
-_WITHHELD: Final = " (unshown: maybe a secret)"
-_QUOTED: Final = re.compile(r"""(['"`])(.*?)\1""")
-_WORD: Final = re.compile(r"[A-Za-z]{1,12}", re.ASCII)
+_NAMES = toml_beside(__file__, "configuration.toml")
+_LONGEST_VALUE = 80
+_LONGEST_NUMBER = 12
+_LONG_NUMBER = 10**_LONGEST_NUMBER
+_LONGEST_NAME = 40
+_UNSHOWN_NAME = "…"
+_WITHHELD = " (unshown: maybe a secret)"
+_QUOTED = re.compile(r"""(['"`])(.*?)\1""")
+_WORD = re.compile(r"[A-Za-z]{1,12}", re.ASCII)
 """Values that are shown even where values may be keys: no key is as short and without a digit."""
-_NAME: Final = re.compile(r"[A-Za-z_*][\w./:-]*", re.ASCII)
-_KEY_PREFIX: Final = re.compile(
+_NAME = re.compile(r"[A-Za-z_*][\w./:-]*", re.ASCII)
+_KEY_PREFIX = re.compile(
     r"(?:^|[^a-z])(?:sk|pk|rk|hf|gh[opsu]|gsk|xai|xox[abp]|glpat|akia|aiza|bearer)(?:[-_]|\w{12})",
     re.IGNORECASE,
 )
-_RUN: Final = re.compile(r"[A-Za-z0-9]{16,}")
-_DIGIT: Final = re.compile(r"[0-9]")
-_FEWEST_DIGITS: Final = 8
-_LEAST_ALIKE: Final = 0.65
+_RUN = re.compile(r"[A-Za-z0-9]{16,}")
+_DIGIT = re.compile(r"[0-9]")
+_FEWEST_DIGITS = 8
+_LEAST_ALIKE = 0.65
 """Least similarity by difflib, of 1: that of `rpn` and `rpm`; `retries` and `prices` have less."""
-_KEY_IN_TEXT: Final = re.compile(
+_KEY_IN_TEXT = re.compile(
     r"""^['"`]?([a-z]\w*)(?=[=:'"`]| ')|((?<!\w)[a-z]\w*(?:\.[a-z]\w*)+)"""
 )
 """The word that a text begins with, as `out=…` or 'out', or else its first dotted one."""

@@ -1,12 +1,10 @@
 """A bound on the size that a compressed file may unpack to."""
 
-from typing import Final
-
 from rubric_core.errors import SchemaError
 
-_MOST_EXPANSION: Final = 200  # text compresses to a third or a tenth
-_ALWAYS_BYTES: Final = 1 << 28
-_RECORD_BYTES: Final = 1 << 10  # least cost of a record, however short
+_MOST_EXPANSION = 200  # text compresses to a third or a tenth
+_ALWAYS_BYTES = 1 << 28
+_RECORD_BYTES = 1 << 10  # least cost of a record, however short
 
 
 class TooLargeError(SchemaError):

@@ -15,7 +15,7 @@ from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from io import BufferedReader, BufferedWriter
 from pathlib import Path
-from typing import Any, BinaryIO, Final, cast
+from typing import Any, BinaryIO, cast
 
 from pydantic_core import from_json
 
@@ -43,11 +43,11 @@ def _not_json(name: str) -> float:
 
 # float() has no limit on digits, int() has one; no index or count is read by these decoders. They
 # are made once, as making a decoder takes as long as reading a short reply.
-_DECODER: Final = json.JSONDecoder(object_pairs_hook=_unique, parse_int=float)
-_FINITE: Final = json.JSONDecoder(
+_DECODER = json.JSONDecoder(object_pairs_hook=_unique, parse_int=float)
+_FINITE = json.JSONDecoder(
     object_pairs_hook=_unique, parse_int=float, parse_constant=_not_json
 )
-_MOST_DIGITS: Final = 300  # a float's integer part has fewer than 309
+_MOST_DIGITS = 300  # a float's integer part has fewer than 309
 
 
 def _whole(digits: str) -> int | float:
@@ -56,7 +56,7 @@ def _whole(digits: str) -> int | float:
     return int(digits)
 
 
-_EXACT: Final = json.JSONDecoder(object_pairs_hook=_unique, parse_int=_whole)
+_EXACT = json.JSONDecoder(object_pairs_hook=_unique, parse_int=_whole)
 
 
 def decode(text: str | bytes, *, finite: bool = False, exact: bool = False) -> object:

@@ -5,12 +5,11 @@ import fcntl
 import os
 from collections.abc import Generator
 from pathlib import Path
-from typing import Final
 
 from rubric_core.errors import FolderLockError
 
-LOCK_FILE: Final = ".lock"
-_MOST_MISSING: Final = 100
+LOCK_FILE = ".lock"
+_MOST_MISSING = 100
 """Most times in a row that another process may remove the folder as we make it."""
 
 

@@ -1,8 +1,6 @@
 """Needs of a value that pydantic refused, in a configuration or in a line of a file."""
 
-from typing import Final
-
-NEEDS: Final = {
+NEEDS = {
     "bool_parsing": "needs `true` or `false`",
     "bool_type": "needs `true` or `false`",
     "dict_type": "needs a mapping of keys to values",

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Final, Literal, cast, get_args
+from typing import Annotated, Literal, cast, get_args
 
 from pydantic import (
     AfterValidator,
@@ -162,11 +162,11 @@ class HybridConfig(Settings):
 
 Uncertainty = Literal["consistency", "margin", "orders"]
 Decide = Literal["response", "group"]
-_CALLS: Final[Mapping[str, int]] = {"consistency": 5, "margin": 1, "orders": 2}
+_CALLS: Mapping[str, int] = {"consistency": 5, "margin": 1, "orders": 2}
 
 
-TARGET: Final = 0.95
-BUDGET: Final = 1.0
+TARGET = 0.95
+BUDGET = 1.0
 
 
 class CascadeConfig(Settings):
@@ -341,7 +341,7 @@ def is_program(spec: JudgeSpec) -> bool:
     return is_computed(spec)
 
 
-_KINDS: Final[Mapping[str, type[_AnyConfig]]] = {
+_KINDS: Mapping[str, type[_AnyConfig]] = {
     kind.model_fields["type"].default: kind for kind in get_args(_AnyConfig)
 }
 

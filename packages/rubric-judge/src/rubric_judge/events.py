@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from rubric_core import Answerer, JudgeResult, Usage
 
@@ -25,7 +25,7 @@ def _log() -> FilteringBoundLogger:
     return structlog.get_logger("rubric_judge")
 
 
-_SAID_OF_A_CALL: Final = {
+_SAID_OF_A_CALL = {
     "judge",
     "outcome",
     "reason",

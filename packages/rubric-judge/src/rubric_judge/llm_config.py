@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Final, Literal, cast
+from typing import Annotated, Literal, cast
 
 from pydantic import BeforeValidator, Field, model_validator
 
@@ -25,7 +25,7 @@ def _granularity(value: object) -> object:
     )
 
 
-_BY_NAME: Final = ("rubric", "criterion")
+_BY_NAME = ("rubric", "criterion")
 Granularity = Annotated[
     Literal["rubric", "criterion"] | int, BeforeValidator(_granularity)
 ]
@@ -51,10 +51,10 @@ class ModelJudgeConfig(ModelConfig):
     passage."""
 
 
-_ONE_WORD: Final = {"granularity": "criterion", "temperature": 1.0, "max_tokens": 1}
+_ONE_WORD = {"granularity": "criterion", "temperature": 1.0, "max_tokens": 1}
 """Defaults of a judge by probability. At temperature 1 no server scales a log-probability: vLLM
 never does unless it is told to, SGLang and others do."""
-_FEWEST_LISTED: Final = 3
+_FEWEST_LISTED = 3
 """Least number of tokens to list: one for each verdict, and the last, which is not read."""
 
 

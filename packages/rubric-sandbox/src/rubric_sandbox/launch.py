@@ -6,15 +6,15 @@ import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, cast
 
 from rubric_core import ConfigError
 from rubric_judge import SandboxConfig, SandboxError, Tally
 from rubric_judge.checks.processes import converse, end, start
 from rubric_sandbox import confine, seccomp
 
-_GRACE_S: Final = 2.0
-_LONGEST_REPORT: Final = 65_536
+_GRACE_S = 2.0
+_LONGEST_REPORT = 65_536
 
 
 class LinuxSandbox:

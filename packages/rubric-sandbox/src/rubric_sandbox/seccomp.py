@@ -17,12 +17,12 @@ import fcntl
 import os
 import platform
 import struct
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-MAX_PROCESSES: Final = 1_000
+MAX_PROCESSES = 1_000
 """Threads and processes that the response's code may start, ended ones included."""
 
-PR_SET_NO_NEW_PRIVS: Final = 38
+PR_SET_NO_NEW_PRIVS = 38
 _SET_MODE_FILTER = 1
 _NEW_LISTENER = 8
 

@@ -15,7 +15,7 @@ import struct
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any, Final, NoReturn, cast
+from typing import Any, NoReturn, cast
 
 LONGEST_FRAME = 16_000_000
 _EXACT_INTEGERS = 2**53
@@ -23,7 +23,7 @@ _EXACT_INTEGERS = 2**53
 Wire = Any
 """A JSON value."""
 
-OPERATORS: Final = (
+OPERATORS = (
     "eq",
     "lt",
     "le",

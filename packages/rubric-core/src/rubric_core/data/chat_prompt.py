@@ -13,19 +13,19 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import product
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, cast
 
 from pydantic import JsonValue
 
 from rubric_core.data.model_files import template_texts
 
-PROMPT_DATE: Final = dt.date(2026, 1, 1)
+PROMPT_DATE = dt.date(2026, 1, 1)
 """The default for what a template takes as today."""
-_CLOCK: Final = "strftime_now"
+_CLOCK = "strftime_now"
 """The one clock that transformers lends to templates."""
-_FLAGS: Final = "-_0^#"
+_FLAGS = "-_0^#"
 """Flags that may stand between % and the letter of a directive."""
-_MIDNIGHT: Final = """\
+_MIDNIGHT = """\
 {%- macro strftime_now(format) -%}
 {%- set told = TOLD -%}
 {%- set now = namespace(text="", directive="") -%}
@@ -112,7 +112,7 @@ def _midnight(date: dt.date) -> str:
     return macro.replace("FLAGS", json.dumps(_FLAGS))
 
 
-PLAIN: Final = ChatPrompt()
+PLAIN = ChatPrompt()
 """The default date and no further arguments."""
 
 

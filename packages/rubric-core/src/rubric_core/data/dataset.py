@@ -6,7 +6,7 @@ A dataset file holds passages and rubrics: it is for the judge's side and for sy
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Final, Literal, TypeAlias, TypeVar
+from typing import Literal, TypeVar
 
 from rubric_core.data import parquet
 from rubric_core.errors import ConfigError, RubricFileError, SchemaError
@@ -63,12 +63,12 @@ def write_tasks(path: Path | str, tasks: Iterable[Task]) -> int:
         return write(file, (task.to_json(reveal_grounding=True) for task in tasks))
 
 
-READERS: Final[dict[str, Callable[[Path], Iterator[tuple[int, dict[str, object]]]]]] = {
+READERS: dict[str, Callable[[Path], Iterator[tuple[int, dict[str, object]]]]] = {
     ".jsonl": read_lines,
     ".parquet": parquet.read_rows,
 }
 """Functions that yield the numbered rows of a file, by its suffix."""
-_WRITERS: Final = {".jsonl": write_lines, ".parquet": parquet.write_rows}
+_WRITERS = {".jsonl": write_lines, ".parquet": parquet.write_rows}
 
 
 def _entry_for(path: Path, table: Mapping[str, _Entry]) -> _Entry:
@@ -120,7 +120,7 @@ def _is_answer(row: dict[str, object]) -> bool:
     return "task_id" in row and ("response" in row or "text" in row)
 
 
-Split: TypeAlias = Literal["train", "validation", "test"]
+Split = Literal["train", "validation", "test"]
 
 _HASH_BITS = 64
 """Leading bits of the hash that place a document: more than the 53 that a float resolves."""

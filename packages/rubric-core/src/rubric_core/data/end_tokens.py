@@ -6,12 +6,12 @@ For example, a GGUF file's tokenizer names `<|im_start|>` where the chat templat
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from rubric_core.data.model_files import read_settings
 
-_ANSWER: Final = "An answer."
-_TURNS: Final = (
+_ANSWER = "An answer."
+_TURNS = (
     {"role": "user", "content": "A question."},
     {"role": "assistant", "content": _ANSWER},
 )

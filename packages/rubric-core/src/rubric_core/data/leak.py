@@ -9,19 +9,19 @@ import re
 from collections.abc import Iterable, Iterator
 from itertools import chain, groupby
 from operator import attrgetter
-from typing import Final, Literal
+from typing import Literal
 
 from rubric_core.errors import LeakError, SchemaError
 from rubric_core.files import text_sha256
 from rubric_core.schema.sealed import Sealed
 from rubric_core.schema.task import Task
 
-_WORD: Final = re.compile(r"\w+")
-_BETWEEN_TEXTS: Final = " | "
+_WORD = re.compile(r"\w+")
+_BETWEEN_TEXTS = " | "
 """A separator that holds no word, so that no run of words goes on from one text into the next."""
-PASSAGE: Final = "passage"
+PASSAGE = "passage"
 """The name of the passage as a source."""
-_MOST_SOUGHT: Final = 200
+_MOST_SOUGHT = 200
 """Most words of a question to seek one by one; for more, one pass over the text is quicker."""
 
 
@@ -170,7 +170,7 @@ def check_no_leak(tasks: Iterable[Task], *, n: int = 8) -> None:
     )
 
 
-_HOLDERS: Final = {"question": "", "context": "its context "}
+_HOLDERS = {"question": "", "context": "its context "}
 
 
 def _leaking_parts(leaks: Iterable[tuple[LeakedNgrams, ...]]) -> str:

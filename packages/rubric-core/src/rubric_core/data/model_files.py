@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
-from typing import Final, Literal, TypeAlias, cast
+from typing import Literal, cast
 
 from pydantic import JsonValue
 
@@ -12,9 +12,9 @@ from rubric_core.errors import ConfigError
 from rubric_core.files import file_sha256, read_file
 from rubric_core.nearest import near
 
-_WEIGHTS: Final = frozenset({".bin", ".gguf", ".pt", ".pth", ".safetensors"})
-_COUNTED: Final = _WEIGHTS | {".jinja", ".json", ".model", ".py", ".tiktoken", ".txt"}
-_OF_TRAINING: Final = frozenset(
+_WEIGHTS = frozenset({".bin", ".gguf", ".pt", ".pth", ".safetensors"})
+_COUNTED = _WEIGHTS | {".jinja", ".json", ".model", ".py", ".tiktoken", ".txt"}
+_OF_TRAINING = frozenset(
     {
         "optimizer.bin",
         "optimizer.pt",
@@ -25,7 +25,7 @@ _OF_TRAINING: Final = frozenset(
     }
 )
 """Files that lie beside the weights of a checkpoint and do not change an answer."""
-_TEMPLATES: Final = "additional_chat_templates"
+_TEMPLATES = "additional_chat_templates"
 
 
 def model_files(folder: Path) -> dict[str, JsonValue]:
@@ -131,7 +131,7 @@ def _sha256(path: Path, stamp: tuple[int, ...]) -> str:
     return file_sha256(path)
 
 
-PromptForm: TypeAlias = Literal["chat", "plain"]
+PromptForm = Literal["chat", "plain"]
 
 
 def prompt_form(folder: Path) -> PromptForm:

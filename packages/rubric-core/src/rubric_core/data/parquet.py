@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO, Final, NamedTuple, cast, get_args, get_origin
+from typing import Any, BinaryIO, NamedTuple, cast, get_args, get_origin
 
 from pydantic import BaseModel
 
@@ -18,12 +18,12 @@ from rubric_core.expansion import Expansion, TooLargeError
 from rubric_core.files import open_file
 from rubric_core.schema.task import TaskRow, without_nulls
 
-_BATCH_ROWS: Final = 256
-_BUFFER_BYTES: Final = 1 << 20  # read pages, not whole columns of a row group
-_MOST_ROW_BYTES: Final = 1 << 26  # largest task
-_MOST_BATCH_BYTES: Final = 1 << 26  # a larger batch is read row by row
-_VALUE_BYTES: Final = 8  # least memory of a value
-_TEXT_TYPES: Final = frozenset({"NONE", "STRING", "JSON", "ENUM"})
+_BATCH_ROWS = 256
+_BUFFER_BYTES = 1 << 20  # read pages, not whole columns of a row group
+_MOST_ROW_BYTES = 1 << 26  # largest task
+_MOST_BATCH_BYTES = 1 << 26  # a larger batch is read row by row
+_VALUE_BYTES = 8  # least memory of a value
+_TEXT_TYPES = frozenset({"NONE", "STRING", "JSON", "ENUM"})
 
 
 class LongRow(NamedTuple):
@@ -252,7 +252,7 @@ def _pyarrow() -> Any:
         return import_module("pyarrow")
 
 
-_CONTEXT: Final = "context"
+_CONTEXT = "context"
 
 
 def task_schema(*, has_context: bool) -> Any:

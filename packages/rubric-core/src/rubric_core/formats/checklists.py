@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Final
 
 from rubric_core.errors import RubricFileError
 from rubric_core.files import read_file, toml_beside
@@ -17,7 +16,7 @@ from rubric_core.formats.trees import Node, children_of, nodes_of
 from rubric_core.formats.turns import Turn
 from rubric_core.schema.kinds import CriterionKind
 
-_POLARITY: Final[dict[Pitfalls | None, str]] = {
+_POLARITY: dict[Pitfalls | None, str] = {
     None: (
         "is {:g} and its text says what is not done, which this data set does for faults "
         '("does not mention …") and for their avoidance ("does not recommend …"): say `worded` to '
@@ -34,8 +33,8 @@ _POLARITY: Final[dict[Pitfalls | None, str]] = {
     ),
 }
 
-_TITLES: Final = ("title", "name", "axis", "criterion_type")
-_WORD_WEIGHTS: Final = {
+_TITLES = ("title", "name", "axis", "criterion_type")
+_WORD_WEIGHTS = {
     "critical": 4.0,
     "major": 3.0,
     "minor": 2.0,
@@ -164,7 +163,7 @@ def _paragraphs(*texts: str) -> str:
     return "\n\n".join(filter(None, texts))
 
 
-_KINDS: Final = {kind.value: kind for kind in CriterionKind}
+_KINDS = {kind.value: kind for kind in CriterionKind}
 
 
 def _kind_of(criterion: Row) -> CriterionKind | None:
@@ -176,12 +175,12 @@ def _kind_of(criterion: Row) -> CriterionKind | None:
     return _KINDS[value]
 
 
-_TABLE: Final = toml_beside(__file__, "checklists.toml")
-ANY: Final = Checklist(**_TABLE["any"])
+_TABLE = toml_beside(__file__, "checklists.toml")
+ANY = Checklist(**_TABLE["any"])
 """All the names that public data sets use for each part."""
-QUESTIONS: Final = Checklist(**_TABLE["any"] | _TABLE["questions"])
+QUESTIONS = Checklist(**_TABLE["any"] | _TABLE["questions"])
 """The names in a file of questions alone."""
-CHECKLISTS: Final[dict[str, Checklist]] = {
+CHECKLISTS: dict[str, Checklist] = {
     name: Checklist(**_TABLE["any"] | paths)
     for name, paths in _TABLE["formats"].items()
 }
@@ -192,8 +191,8 @@ def read_dr_tulu(row: Row, pitfalls: Pitfalls | None) -> Draft:
     return CHECKLISTS["dr_tulu"].read(row.inner("ground_truth"), pitfalls)
 
 
-_ITEM: Final = re.compile(r"^\s*(?:\d+[.)]|[-*•])\s+", re.MULTILINE)
-_TAG: Final = re.compile(r"\s*\[(hard rule|principle)\]\s*", re.IGNORECASE)
+_ITEM = re.compile(r"^\s*(?:\d+[.)]|[-*•])\s+", re.MULTILINE)
+_TAG = re.compile(r"\s*\[(hard rule|principle)\]\s*", re.IGNORECASE)
 
 
 def read_openrubrics(row: Row) -> Draft:

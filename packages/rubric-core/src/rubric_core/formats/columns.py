@@ -4,24 +4,24 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from rubric_core.configuration import kind_remedy
 from rubric_core.errors import ConfigError, RubricFileError
 from rubric_core.files import toml_beside
 from rubric_core.formats.spreadsheets import Cell
 
-_NAMES: Final[dict[str, list[str]]] = toml_beside(__file__, "tables.toml")
-PARTS: Final = tuple(_NAMES)
+_NAMES: dict[str, list[str]] = toml_beside(__file__, "tables.toml")
+PARTS = tuple(_NAMES)
 """Parts of a rubric that a column may hold."""
-_PART_OF: Final = {name: part for part, names in _NAMES.items() for name in names}
-_SEVERAL: Final = ("guide",)
+_PART_OF = {name: part for part, names in _NAMES.items() for name in names}
+_SEVERAL = ("guide",)
 """Parts that may be in several columns: one for each level, as a rule."""
-_HEADER_ROWS: Final = 20
+_HEADER_ROWS = 20
 """Rows among which the names of the columns are looked for."""
-_MOST_NAME_CHARS: Final = 40
-_MOST_NAMED: Final = 16
-_DESCRIPTIONS: Final = frozenset(
+_MOST_NAME_CHARS = 40
+_MOST_NAMED = 16
+_DESCRIPTIONS = frozenset(
     {
         "criteria description",
         "criterion description",
@@ -34,10 +34,10 @@ _DESCRIPTIONS: Final = frozenset(
     }
 )
 """Names of the longer text beside a column of short ones."""
-_REMARK: Final = re.compile(r"\(.*?\)|\[.*?\]")
-_HUMP: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
-_WORD: Final = re.compile(r"[^\W_]+")
-_LETTERS: Final = re.compile(r"[A-Z]{1,2}")
+_REMARK = re.compile(r"\(.*?\)|\[.*?\]")
+_HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_WORD = re.compile(r"[^\W_]+")
+_LETTERS = re.compile(r"[A-Z]{1,2}")
 
 
 class Column(NamedTuple):

@@ -3,7 +3,6 @@
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from rubric_core.configuration import kind_remedy
 from rubric_core.errors import ConfigError
@@ -14,7 +13,7 @@ from rubric_core.schema.kinds import TO_AVOID, CriterionKind
 from rubric_core.schema.rubric import Criterion, Grounding, Rubric
 from rubric_core.schema.task import Task
 
-PENALTY_GUIDE: Final = (
+PENALTY_GUIDE = (
     "A penalty. Full marks if the response does not do what is described; 0 if it does."
 )
 
@@ -62,7 +61,7 @@ def source_scale(rubric: Rubric) -> SourceScale:
     return SourceScale(slope=(positive + lost) / positive, offset=-lost / positive)
 
 
-NO_PASSAGE: Final = (
+NO_PASSAGE = (
     "(This task has no source passage. Judge by the question and the criteria.)"
 )
 

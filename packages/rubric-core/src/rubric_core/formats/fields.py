@@ -11,15 +11,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cache
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from rubric_core.files import toml_beside
 
 FieldPath = tuple[str, ...]
 """Names and list indexes from the record down to a value."""
-_ANY_INDEX: Final = "*"
-_ANY_DEPTH: Final = "**"
-_MOST_NAMES: Final = 7
+_ANY_INDEX = "*"
+_ANY_DEPTH = "**"
+_MOST_NAMES = 7
 """Most further fields that an error names."""
 
 

@@ -1,7 +1,6 @@
 """Scoring guides: how much of a criterion's weight each level, option or rating earns."""
 
 from collections.abc import Sequence
-from typing import Final
 
 from rubric_core.errors import RubricFileError
 from rubric_core.formats.row import Row
@@ -9,10 +8,10 @@ from rubric_core.formats.row import Row
 Level = tuple[float, str]
 """Share of the weight that the level earns, and its text."""
 
-_SCALES: Final = ("options", "choices", "levels", "anchors")
-_YES_NO: Final = ("no", "yes")
-_LABEL: Final = ("label", "text", "description", "name")
-_VALUE: Final = ("value", "score", "points")
+_SCALES = ("options", "choices", "levels", "anchors")
+_YES_NO = ("no", "yes")
+_LABEL = ("label", "text", "description", "name")
+_VALUE = ("value", "score", "points")
 
 
 def guide_of(levels: Sequence[Level], *, lost: bool = False) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Final
 
 from rubric_core.formats.checklists import ANY
 from rubric_core.formats.draft import Draft, Points
@@ -12,10 +11,10 @@ from rubric_core.formats.guides import guide_of, scale_of
 from rubric_core.formats.row import Row
 from rubric_core.formats.trees import Node, nodes_of
 
-_DEFAULTS: Final = {"requirement": 10.0, "text": 1.0}
+_DEFAULTS = {"requirement": 10.0, "text": 1.0}
 """Weights of criteria whose file does not say, by the name of their text: autorubric's and
 verifiers'."""
-_LISTS: Final = ("criteria", "rubrics", "rubric", "sections")
+_LISTS = ("criteria", "rubrics", "rubric", "sections")
 
 
 def read_criteria(row: Row) -> Iterator[Draft]:
@@ -91,8 +90,8 @@ def _node(criterion: Row) -> Node:
     return node
 
 
-_LINEAR: Final = ("weighted-mean", "weighted_mean", "weighted-sum")
-_AGAINST: Final = "Must not hold: "
+_LINEAR = ("weighted-mean", "weighted_mean", "weighted-sum")
+_AGAINST = "Must not hold: "
 
 
 def read_rewardkit(row: Row) -> Iterator[Draft]:

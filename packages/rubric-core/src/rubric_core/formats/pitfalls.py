@@ -5,20 +5,20 @@ RaR asks its writers for pitfalls such as "Does not mention …", an omission an
 """
 
 import re
-from typing import Final, Literal
+from typing import Literal
 
 Pitfalls = Literal["avoidance", "failure", "worded"]
 """How negated texts are worded: all describe a good answer, all describe faults, or each as its
 verb says."""
 
-_SUBJECT: Final = r"^\s*(?:[\w ]{0,30}:\s*)?(?:(?:the|an?) \w+\s+|it\s+)?"
-_NEGATION: Final = (
+_SUBJECT = r"^\s*(?:[\w ]{0,30}:\s*)?(?:(?:the|an?) \w+\s+|it\s+)?"
+_NEGATION = (
     r"(?:(?:does|do|did|should|must|can|will|is|are|has) ?n[o']t|(?:should|must) avoid|cannot|"
     r"never|avoids?(?: the)?|refrains? from|without|no)\b"
 )
-_NEGATED: Final = re.compile(f"{_SUBJECT}{_NEGATION}", re.IGNORECASE)
-_VERB: Final = re.compile(rf"{_SUBJECT}{_NEGATION}\s+(?:\w+ly\s+)?(\w+)", re.IGNORECASE)
-_OMISSIONS: Final = (
+_NEGATED = re.compile(f"{_SUBJECT}{_NEGATION}", re.IGNORECASE)
+_VERB = re.compile(rf"{_SUBJECT}{_NEGATION}\s+(?:\w+ly\s+)?(\w+)", re.IGNORECASE)
+_OMISSIONS = (
     "mention",
     "includ",
     "address",
@@ -45,7 +45,7 @@ _OMISSIONS: Final = (
     "answer",
 )
 """Beginnings of verbs that a good answer does: without them it lacks something."""
-_COMMISSIONS: Final = (
+_COMMISSIONS = (
     "recommend",
     "suggest",
     "claim",

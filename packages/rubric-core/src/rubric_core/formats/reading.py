@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Final, cast
+from typing import cast
 
 from rubric_core.data.dataset import READERS, read_tasks
 from rubric_core.errors import ConfigError, NotJsonError, RubricFileError, SchemaError
@@ -143,7 +143,7 @@ def _plain(read: Callable[[Row], Draft]) -> _RowReader:
     return read_row
 
 
-_ROWS: Final[dict[str, _RowReader]] = {
+_ROWS: dict[str, _RowReader] = {
     **{name: checklist.read for name, checklist in checklists.CHECKLISTS.items()},
     "biggen": _plain(scales.read_biggen),
     "deep_research_bench": _plain(scales.read_deep_research_bench),
@@ -156,7 +156,7 @@ _ROWS: Final[dict[str, _RowReader]] = {
     "scholarqabench": _plain(scales.read_scholarqabench),
     "writingbench": _plain(scales.read_writingbench),
 }
-_RUBRICS: Final[dict[str, Callable[[Row], Iterator[Draft]]]] = {
+_RUBRICS: dict[str, Callable[[Row], Iterator[Draft]]] = {
     "criteria": libraries.read_criteria,
     "hellobench": checklists.read_hellobench,
     "rewardkit": libraries.read_rewardkit,
@@ -164,8 +164,8 @@ _RUBRICS: Final[dict[str, Callable[[Row], Iterator[Draft]]]] = {
 }
 """Formats whose files may hold rubrics without questions; `criteria` is verifiers', `rubric`'s and
 autorubric's."""
-_CHECKEVAL: Final = "checkeval"
-_TABLE: Final = "table"
+_CHECKEVAL = "checkeval"
+_TABLE = "table"
 
 
 def _imported(

@@ -10,24 +10,24 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, cast
+from typing import cast
 
 from rubric_core.errors import NotJsonError, RubricFileError
 from rubric_core.files import decode
 from rubric_core.formats.fields import Account, FieldPath, Fields, LeftOut, Unread
 from rubric_core.formats.turns import Turn
 
-_NUMBER: Final = re.compile(r"\s*([+-]?\d+(?:\.\d+)?)\s*%?\s*")
-_ROLES: Final = {
+_NUMBER = re.compile(r"\s*([+-]?\d+(?:\.\d+)?)\s*%?\s*")
+_ROLES = {
     "human": "user",
     "gpt": "assistant",
     "bot": "assistant",
     "model": "assistant",
 }
 """Names that some data sets use for the roles."""
-_TEXT_KINDS: Final = ("", "text", "input_text", "output_text")
+_TEXT_KINDS = ("", "text", "input_text", "output_text")
 """Types of the parts of a message that are texts; "" where a part has none."""
-_KIND_NAMES: Final = {
+_KIND_NAMES = {
     "NoneType": "nothing",
     "dict": "an object",
     "list": "a list",

@@ -3,14 +3,13 @@
 import re
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Final
 
 from rubric_core.formats.draft import Draft, Points
 from rubric_core.formats.row import Row
 from rubric_core.formats.trees import Node, nodes_of
 from rubric_core.formats.turns import Turn
 
-_WHOLE: Final = 100.0
+_WHOLE = 100.0
 """A tree's total weight: shares of it read as percent."""
 
 
@@ -143,7 +142,7 @@ def _conversation(row: Row) -> tuple[tuple[Turn, ...], list[str]]:
     return tuple(turns), documents
 
 
-_LEVELS: Final = (1, 2, 3, 4, 5)
+_LEVELS = (1, 2, 3, 4, 5)
 
 
 def _guide(levels: Mapping[int, str], *, width: int = 1) -> str:
@@ -205,12 +204,12 @@ def read_feedback_collection(row: Row) -> Draft:
     )
 
 
-_SECTION: Final = re.compile(r"^###([^:\n]+):[ \t]*\n?", re.MULTILINE)
-_LEVEL: Final = re.compile(r"^Score (\d):\s*(.+)$", re.MULTILINE)
+_SECTION = re.compile(r"^###([^:\n]+):[ \t]*\n?", re.MULTILINE)
+_LEVEL = re.compile(r"^Score (\d):\s*(.+)$", re.MULTILINE)
 _INSTRUCTION = "The instruction to evaluate"
 _SCALE = "Score Rubric"
 _REFERENCE = "Reference Answer"
-_NOT_RUBRIC: Final = {
+_NOT_RUBRIC = {
     "Task Description": "setting",
     "Response": "answer",
     "Feedback": "answer",

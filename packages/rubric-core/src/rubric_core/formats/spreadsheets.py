@@ -10,20 +10,20 @@ from importlib import import_module
 from io import StringIO
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO, Final, NamedTuple, cast
+from typing import Any, BinaryIO, NamedTuple, cast
 from xml.etree.ElementTree import ParseError
 
 from rubric_core.errors import ConfigError, RubricFileError, needing_extra
 from rubric_core.files import open_file, read_file
 
-_DELIMITERS: Final = (",", ";", "\t")
-_SAMPLE_ROWS: Final = 20
-_NAMED_DELIMITER: Final = re.compile(r"sep=([,;\t|])\r?\n")
+_DELIMITERS = (",", ";", "\t")
+_SAMPLE_ROWS = 20
+_NAMED_DELIMITER = re.compile(r"sep=([,;\t|])\r?\n")
 """Excel's own first line, which says what stands between cells."""
-_TEXT_SUFFIXES: Final = (".csv", ".tsv", ".txt")
-_WORKBOOK_SUFFIXES: Final = (".xlsx", ".xlsm")
-_MOST_WORKBOOK_BYTES: Final = 1 << 28  # of its unpacked parts
-_BROKEN: Final = (
+_TEXT_SUFFIXES = (".csv", ".tsv", ".txt")
+_WORKBOOK_SUFFIXES = (".xlsx", ".xlsm")
+_MOST_WORKBOOK_BYTES = 1 << 28  # of its unpacked parts
+_BROKEN = (
     KeyError,
     ValueError,
     TypeError,

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from rubric_core.errors import RubricFileError
 from rubric_core.formats.columns import (
@@ -24,15 +24,15 @@ from rubric_core.formats.pitfalls import Pitfalls, is_avoidance
 from rubric_core.formats.spreadsheets import Cell, Sheet, read_sheet
 from rubric_core.schema.kinds import CriterionKind
 
-_NUMBER: Final = re.compile(r"([+-]?(?:\d+(?:\.\d*)?|\.\d+))\s*(%?)")
-_COMMA_NUMBER: Final = re.compile(r"([+-]?(?:\d+(?:[.,]\d*)?|[.,]\d+))\s*(%?)")
-_TOTAL: Final = re.compile(r"(?:sub|grand )?total(?: score| points)?\W*", re.IGNORECASE)
-_LIST: Final = re.compile(r"\[\s*[\[{\"']|\{\s*[\"']")
+_NUMBER = re.compile(r"([+-]?(?:\d+(?:\.\d*)?|\.\d+))\s*(%?)")
+_COMMA_NUMBER = re.compile(r"([+-]?(?:\d+(?:[.,]\d*)?|[.,]\d+))\s*(%?)")
+_TOTAL = re.compile(r"(?:sub|grand )?total(?: score| points)?\W*", re.IGNORECASE)
+_LIST = re.compile(r"\[\s*[\[{\"']|\{\s*[\"']")
 """The beginning of a list or an object, as JSON and Python write them."""
-_UNREAD: Final = "read by nothing here: `--column PART=NAME` says what it is"
-_COPY: Final = "says again what is read"
-_KINDS: Final = {kind.value: kind for kind in CriterionKind}
-_ONCE: Final = ("reference", "passage")
+_UNREAD = "read by nothing here: `--column PART=NAME` says what it is"
+_COPY = "says again what is read"
+_KINDS = {kind.value: kind for kind in CriterionKind}
+_ONCE = ("reference", "passage")
 """Parts of which a question has one."""
 
 

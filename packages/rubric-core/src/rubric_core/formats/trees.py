@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from rubric_core.formats.draft import Points
 from rubric_core.formats.row import Row
 
-_CHILDREN: Final = (
+_CHILDREN = (
     "children",
     "sub_tasks",
     "sub_criteria",
@@ -22,8 +22,8 @@ _CHILDREN: Final = (
     "items",
 )
 """Names under which sources keep the criteria that a criterion consists of."""
-_IDS: Final = ("id", "criterion_id", "rubric_item_id")
-_DEEPEST: Final = 50
+_IDS = ("id", "criterion_id", "rubric_item_id")
+_DEEPEST = 50
 
 
 class Node(NamedTuple):

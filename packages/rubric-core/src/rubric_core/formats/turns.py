@@ -7,11 +7,10 @@ turn is numbered: `[1/3] user: …`; and where a message quotes that, with one b
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Final
 
-_ROLES: Final = ("assistant", "developer", "system", "user")
-_TURN: Final = re.compile(rf"(?:\A|\n\n)({'|'.join(_ROLES)}): ")
-_FIRST: Final = re.compile(r"\A(\[+)1/(\d{1,6})(\]+) ([^\s:]+): ")
+_ROLES = ("assistant", "developer", "system", "user")
+_TURN = re.compile(rf"(?:\A|\n\n)({'|'.join(_ROLES)}): ")
+_FIRST = re.compile(r"\A(\[+)1/(\d{1,6})(\]+) ([^\s:]+): ")
 
 Turn = tuple[str, str]
 """Role and content."""

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Final
 
 from rubric_core.files import replacing, write_lines
 from rubric_core.formats.draft import fault_of, is_penalty, unknown_format
@@ -129,7 +128,7 @@ def _policy(task: Task) -> dict[str, object]:
     return row
 
 
-_WRITERS: Final[dict[str, Callable[[Task], dict[str, object]]]] = {
+_WRITERS: dict[str, Callable[[Task], dict[str, object]]] = {
     "healthbench": _healthbench,
     "nemo_gym": _nemo_gym,
     "policy": _policy,

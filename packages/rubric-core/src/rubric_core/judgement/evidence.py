@@ -3,20 +3,20 @@
 import re
 import unicodedata
 from functools import cache, lru_cache
-from typing import Final, Literal
+from typing import Literal
 
 from pydantic import Field
 
 from rubric_core.schema.sealed import Sealed, Text
 
-_MOST_MARKS: Final = 30
+_MOST_MARKS = 30
 """Most marks on one letter, as in Unicode's stream-safe text; no script needs more than a few."""
 
-_PERHAPS_MANY: Final = re.compile(rf"[^\w\x00-\x7f][^\w\x00-\x7f]{{{_MOST_MARKS}}}")
+_PERHAPS_MANY = re.compile(rf"[^\w\x00-\x7f][^\w\x00-\x7f]{{{_MOST_MARKS}}}")
 """Matches any text with too many marks, as no mark is a word character or ASCII; `re` needs a tenth
 of the time that the pattern of all marks takes."""
-_FIRST: Final = 0x300
-_BEYOND: Final = 0x20000
+_FIRST = 0x300
+_BEYOND = 0x20000
 """First code point past the last mark: from here on Unicode has ideographs and tags."""
 
 
@@ -47,17 +47,17 @@ def _many_marks() -> re.Pattern[str]:
     return re.compile(f"({marks}{{{_MOST_MARKS}}}){marks}+")
 
 
-MIN_QUOTE_CHARS: Final = 8
+MIN_QUOTE_CHARS = 8
 """Least number of letters and digits in a quote; a word like "the" stands in every text."""
-MAX_QUOTE_CHARS: Final = 500
+MAX_QUOTE_CHARS = 500
 """Largest number of characters in a quote; a longer one is a copy."""
 
-_MOST_TRIES: Final = 1_000
+_MOST_TRIES = 1_000
 """Places within longer words that are tried before a quote counts as not found."""
 
 # Quotation marks, dashes and widths that models and keyboards exchange freely. Not all that Unicode
 # calls compatible: x² is not x2. (Case folding splits the ligatures.)
-_SAME: Final = str.maketrans(
+_SAME = str.maketrans(
     dict.fromkeys("‘’‚‛`´", "'")
     | dict.fromkeys("“”„‟«»", '"')
     | dict.fromkeys("‐‑‒–−", "-")
@@ -69,7 +69,7 @@ _SAME: Final = str.maketrans(
     }
 )
 # Scripts without spaces between words, by the first word of their characters' names.
-_SPACELESS: Final = frozenset(
+_SPACELESS = frozenset(
     {"CJK", "HIRAGANA", "KATAKANA", "KHMER", "LAO", "MYANMAR", "THAI", "TIBETAN"}
 )
 

@@ -5,18 +5,18 @@ Nothing is repaired or clipped: a reply is either wholly valid or it earns nothi
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple, cast
+from typing import NamedTuple, cast
 
 from rubric_core.errors import NotJsonError, RepeatedKeyError, ReplyError, SchemaError
 from rubric_core.files import breaks_off, decode
 from rubric_core.outcome import Reason
 from rubric_core.schema.rubric import Rubric
 
-TOTAL_TOLERANCE: Final = 1e-6
+TOTAL_TOLERANCE = 1e-6
 """Slack of `total` and `max_total`, relative to max(1, W): judges print few digits."""
 
-_REQUIRED: Final = frozenset({"scores", "total", "max_total"})
-_KEYS: Final = _REQUIRED | {"reasoning", "evidence"}
+_REQUIRED = frozenset({"scores", "total", "max_total"})
+_KEYS = _REQUIRED | {"reasoning", "evidence"}
 
 
 class ValidReply(NamedTuple):

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from importlib.metadata import EntryPoints, entry_points
 from pathlib import Path
-from typing import Final, Protocol, TypeVar, cast, runtime_checkable
+from typing import Protocol, TypeVar, cast, runtime_checkable
 
 from rubric_core.configuration import may_be_key, nearest_key
 from rubric_core.errors import PluginError, RubricError
@@ -68,9 +68,9 @@ class TrainerBackend(Protocol):
 
 _KindT = TypeVar("_KindT")
 
-JUDGES: Final = "rubric.judges"
-TRAINERS: Final = "rubric.trainers"
-RESPONDERS: Final = "rubric.responders"
+JUDGES = "rubric.judges"
+TRAINERS = "rubric.trainers"
+RESPONDERS = "rubric.responders"
 
 
 def judge_names() -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, Final, Literal, cast
+from typing import Any, Literal, cast
 
 from rubric_core import (
     Answer,
@@ -19,8 +19,8 @@ from rubric_core import (
 )
 from rubric_core.schema.answer import Decode
 
-_BESIDE: Final = "reasoning_details"
-_THOUGHT_FIELDS: Final = (
+_BESIDE = "reasoning_details"
+_THOUGHT_FIELDS = (
     "reasoning_content",
     "reasoning",
     "thinking",  # of servers and of response templates
@@ -28,7 +28,7 @@ _THOUGHT_FIELDS: Final = (
     "thinking_blocks",  # of routers
 )
 """Fields of a message that hold its thought, apart from the content."""
-_THOUGHT_PARTS: Final = {
+_THOUGHT_PARTS = {
     "thinking",
     "redacted_thinking",
     "reasoning",
@@ -37,7 +37,7 @@ _THOUGHT_PARTS: Final = {
     "summary_text",
 }
 """Types of the parts of a content, or of the items of an output, that are no answer."""
-_TEXTS: Final = ("text", "thinking", "reasoning", "content", "summary")
+_TEXTS = ("text", "thinking", "reasoning", "content", "summary")
 
 
 def answer_from(

@@ -1,7 +1,7 @@
 """ART: an `after_each` for `gather_trajectory_groups`."""
 
 from collections.abc import Awaitable, Callable
-from typing import Any, Final, Unpack
+from typing import Any, Unpack
 
 from rubric_judge.adapters.scoring import MaskingOptions, RubricScorer, Submission
 
@@ -10,7 +10,7 @@ __all__ = ["GroupScorer", "rubric_rewards"]
 GroupScorer = Callable[[Any], Awaitable[Any]]
 
 # A group of one has no advantage to learn from.
-_SMALLEST_GROUP: Final = 2
+_SMALLEST_GROUP = 2
 
 
 def rubric_rewards(**options: Unpack[MaskingOptions]) -> GroupScorer:

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from functools import partial
 from math import fsum, isfinite, isnan
 from statistics import fmean
-from typing import Any, Final, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 from rubric_core import ConfigError, RewardShapeError
 from rubric_judge.adapters.ties import tied_reward
@@ -26,7 +26,7 @@ Reward = Callable[..., Any]
 Rewards = list[float | None]
 
 _T = TypeVar("_T")
-_KINDS: Final = "a list of pairs (reward function, weight)"
+_KINDS = "a list of pairs (reward function, weight)"
 
 
 class Weighted(NamedTuple):

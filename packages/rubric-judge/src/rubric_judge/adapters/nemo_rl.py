@@ -7,7 +7,7 @@ NeMo-RL has no way to leave a sample out: an unavailable judgement is 0, or ends
 from collections.abc import Mapping, Sequence
 from functools import cache
 from statistics import fmean
-from typing import Any, Final
+from typing import Any
 
 from rubric_core import Thoughts, opens_thought
 from rubric_judge.adapters.answers import text_of
@@ -20,8 +20,8 @@ from rubric_judge.adapters.scoring import (
 
 __all__ = ["environment_class", "register"]
 
-_INSTALL: Final = "nemo-rl (from its repository)"
-_ACTOR: Final = f"{__name__}.RubricEnvironment"
+_INSTALL = "nemo-rl (from its repository)"
+_ACTOR = f"{__name__}.RubricEnvironment"
 
 
 def register(name: str = "rubric") -> None:

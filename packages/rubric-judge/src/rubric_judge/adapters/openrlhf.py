@@ -6,7 +6,7 @@ row is therefore logged here, and a judge's failure is a number and a log entry.
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Final, Unpack, cast
+from typing import Unpack, cast
 
 from rubric_core import (
     Answer,
@@ -26,13 +26,13 @@ RewardFunction = Callable[
     [Sequence[str], Sequence[str], Sequence[object]], dict[str, object]
 ]
 
-_SPECIAL: Final = re.compile(
+_SPECIAL = re.compile(
     r"(?:<\|[^<>|\s]{1,40}\|>|<｜[^<>｜\s]{1,40}｜>|</s>"
     r"|<(?:eos|pad|end_of_turn|endoftext|seed:eos|turn\|)>|\[e~\[)\Z"
 )
-_LONGEST_SPECIAL: Final = 44
+_LONGEST_SPECIAL = 44
 # Of a prompt that OpenRLHF cut at its start, this much must be left to be recognised.
-_LEAST_PROMPT_CHARS: Final = 16
+_LEAST_PROMPT_CHARS = 16
 
 
 def rubric_reward(**options: Unpack[scoring.MaskingOptions]) -> RewardFunction:

@@ -7,16 +7,16 @@ sees rewards of 0, and goes on.
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from rubric_core import JudgeResult, Outcome
 from rubric_judge import events
 from rubric_judge.errors import JudgeContractError
 
-_FIRST_CALM: Final = 8
+_FIRST_CALM = 8
 """Judgements in a row that end the first outage; each later one needs twice as many, so that a
 judge that fails now and then is not reported without end."""
-WINDOW: Final = 512
+WINDOW = 512
 """Number of latest judgements over which the share of invalid ones is taken."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, cast
+from typing import cast
 
 from rubric_core import (
     ConfigError,
@@ -25,17 +25,17 @@ from rubric_core.schema.task import criteria_of, task_id_of
 from rubric_judge import events
 from rubric_judge.adapters.answers import answer_from, text_of
 
-ROW_FIELDS: Final = ("task_id", "rubric", "criteria", "passage", "question", "doc_hash")
+ROW_FIELDS = ("task_id", "rubric", "criteria", "passage", "question", "doc_hash")
 """The columns of a row that are read; a line of a task file has more, which no judge sees."""
 
-_CRITERIA: Final = ("rubric", "criteria")
-NAMING: Final = {"task_id", *_CRITERIA}
+_CRITERIA = ("rubric", "criteria")
+NAMING = {"task_id", *_CRITERIA}
 """Columns of which a row needs one."""
-_LONGEST_ID: Final = 64
+_LONGEST_ID = 64
 
-_MOST_UNLIKE: Final = 32
+_MOST_UNLIKE = 32
 """Most prompts without their task's question that are searched for another task's."""
-_SHORTEST_QUESTION: Final = 20
+_SHORTEST_QUESTION = 20
 """Least characters of a question; a shorter one may occur in a prompt by chance."""
 
 Tasks = Mapping[str, Task] | Iterable[Task | Path | str] | Path | str | None

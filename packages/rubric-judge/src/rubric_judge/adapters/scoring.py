@@ -19,7 +19,7 @@ from importlib import import_module
 from inspect import Parameter, Signature, signature
 from pathlib import Path
 from statistics import fmean
-from typing import Any, Final, NamedTuple, TypeVar, Unpack
+from typing import Any, NamedTuple, TypeVar, Unpack
 
 import anyio
 from anyio.from_thread import BlockingPortal, start_blocking_portal
@@ -68,7 +68,7 @@ __all__ = [
 ]  # fmt: skip
 
 _Function = TypeVar("_Function", bound=Callable[..., object])
-_THREAD: Final = "rubric-judge"
+_THREAD = "rubric-judge"
 """Name of the thread of a scorer's event loop."""
 
 

@@ -6,9 +6,8 @@ nothing to say.
 """
 
 from math import frexp, ldexp
-from typing import Final
 
-_BITS: Final = 16
+_BITS = 16
 """Bits kept of the 24 that float32 holds: the sum of 2^(24 − 16) = 256 equal rewards is exact, so
 that their mean is each of them. A reward moves by at most 2^-17 of itself, 8 millionths."""
 

@@ -3,12 +3,11 @@
 import threading
 from collections import deque
 from collections.abc import Sequence
-from typing import Final
 
 from rubric_core import JudgeView, Thought
 from rubric_judge import events
 
-_RECENT: Final = 8
+_RECENT = 8
 """Number of responses that are counted together where a stack sends them one at a time."""
 
 

@@ -1,7 +1,6 @@
 """Decide a check that runs no code of the response: within bounds, or not at all."""
 
 from dataclasses import dataclass
-from typing import Final
 
 from rubric_judge.checks.numeric import NumericCheck, states_number
 from rubric_judge.checks.pattern import ProcessorTime, RegexCheck, matches_pattern
@@ -17,12 +16,12 @@ from rubric_judge.errors import VerificationError
 
 QuickCheck = ContainsCheck | RegexCheck | NumericCheck | SchemaCheck
 
-_SHORT_TEXT: Final = 10_000
+_SHORT_TEXT = 10_000
 """Characters: numbers in every second one of them take a hundredth of a second."""
-_FEW_PHRASES: Final = 200_000
+_FEW_PHRASES = 200_000
 """Characters, each counted for each phrase that is looked for in them."""
-_SHORT_S: Final = 0.005
-_FEW_STEPS: Final = 5_000
+_SHORT_S = 0.005
+_FEW_STEPS = 5_000
 
 
 @dataclass(frozen=True, slots=True)

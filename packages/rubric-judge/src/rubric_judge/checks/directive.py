@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final, Literal, TypeAlias
+from typing import Literal
 
 from rubric_core import Criterion
 from rubric_judge.checks.deciding import QuickCheck
@@ -50,10 +50,10 @@ class StructureChecks:
     """The last sentence is well formed."""
 
 
-ProgramCheck: TypeAlias = QuickCheck | PythonTests
+ProgramCheck = QuickCheck | PythonTests
 """A check that decides a criterion by itself."""
 
-Directive: TypeAlias = ProgramCheck | SentenceScope | StructureChecks
+Directive = ProgramCheck | SentenceScope | StructureChecks
 
 
 def parse_verification(method: str) -> Directive | None:
@@ -178,6 +178,6 @@ _READERS: dict[str, Callable[[str], Directive]] = {
     "json_schema": read_schema,
     "python_tests": read_python_tests,
 }
-HEADS: Final = tuple(_READERS)
+HEADS = tuple(_READERS)
 """The words that a directive starts with, before its colon."""
 _HEAD = re.compile(rf"\s*({'|'.join(_READERS)})\s*:\s*(.*)")

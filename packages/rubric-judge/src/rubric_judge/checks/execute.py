@@ -15,7 +15,7 @@ import sys
 import threading
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, cast
 
 import anyio
 import anyio.from_thread
@@ -97,15 +97,15 @@ class Programs:
         return CheckResult(passed / check.n_tests, note)
 
 
-_PACKAGE: Final = Path(__file__).parents[1]
-_AT_ONCE: Final = min(4, os.cpu_count() or 1)
-_MEMORY_BYTES: Final = 2 << 30
-_IDLE_S: Final = 60.0
-_CPU_S: Final = 10.0
+_PACKAGE = Path(__file__).parents[1]
+_AT_ONCE = min(4, os.cpu_count() or 1)
+_MEMORY_BYTES = 2 << 30
+_IDLE_S = 60.0
+_CPU_S = 10.0
 """Processor time for one check beside its patterns: twenty times what its own bounds allow."""
-_TRIES_OF_A_PATTERN: Final = 8
+_TRIES_OF_A_PATTERN = 8
 
-_UP: Final[dict[str, Any] | int] = {}
+_UP: dict[str, Any] | int = {}
 """Message of a process that has started."""
 
 _limiter: RunVar[anyio.CapacityLimiter] = RunVar("rubric_judge_workers")

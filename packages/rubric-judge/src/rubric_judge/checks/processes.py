@@ -8,12 +8,12 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, cast
 
 from rubric_judge.errors import SandboxError
 
-_WAKE_S: Final = 0.1
-_MOST_AT_ONCE: Final = 65_536
+_WAKE_S = 0.1
+_MOST_AT_ONCE = 65_536
 
 # One module of a package: stand-ins for the packages above it, which need more than it does.
 # Where this process finds its packages, another may not: Python is started without its environment.

@@ -8,15 +8,15 @@ A package adds one with `[project.entry-points."rubric.sandboxes"] NAME = "modul
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from rubric_core import ConfigError, MissingExtraError, PluginError
 from rubric_core.errors import install_command
 from rubric_core.plugins.entry_points import find_factory, plugin_names
 from rubric_judge.config import SandboxConfig
 
-SANDBOXES: Final = "rubric.sandboxes"
-_OURS: Final = "linux"
+SANDBOXES = "rubric.sandboxes"
+_OURS = "linux"
 
 
 @dataclass(frozen=True, slots=True)

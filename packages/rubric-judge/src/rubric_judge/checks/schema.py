@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Any, Final, cast
+from typing import Any, cast
 
 from rubric_judge.checks import pattern, python_tests
 from rubric_judge.checks.validation import EndlessSchemaError, Validation
@@ -26,10 +26,10 @@ _DEEPEST = 400
 _LONGEST_SCHEMA = 100_000
 """Characters; `jsonschema` takes seconds to read a longer one."""
 
-MOST_STEPS: Final = 400_000
+MOST_STEPS = 400_000
 """Most steps of one validation: a second at most, a hundred times what a large document takes."""
 
-PATTERNS_S: Final = 0.25
+PATTERNS_S = 0.25
 """Processor time for all patterns of a schema together."""
 
 

@@ -13,11 +13,11 @@ import math
 from collections.abc import Callable, Collection, Generator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, cast
 
-Json: TypeAlias = Any
+Json = Any
 """None, bool, float, str, list or dict; every number is a float, and none is −0."""
-Schema: TypeAlias = Any
+Schema = Any
 """True, False, or an object that is a schema of the draft."""
 
 _CHARACTERS_A_STEP = 20
@@ -67,7 +67,7 @@ def _has_dependents(value: dict[str, Json], dependents: dict[str, list[str]]) ->
     )
 
 
-_LIMITS: Final[dict[str, tuple[type, Callable[[Any, Any], bool]]]] = {
+_LIMITS: dict[str, tuple[type, Callable[[Any, Any], bool]]] = {
     "type": (object, _is_of_type),
     "minimum": (float, lambda value, least: value >= least),
     "maximum": (float, lambda value, most: value <= most),
@@ -85,10 +85,10 @@ _LIMITS: Final[dict[str, tuple[type, Callable[[Any, Any], bool]]]] = {
 }
 """Which values a keyword bounds, and whether one is within, in a time that the setting decides."""
 
-_OF_THE_WHOLE: Final = ("$ref", "allOf", "anyOf", "oneOf", "not")
+_OF_THE_WHOLE = ("$ref", "allOf", "anyOf", "oneOf", "not")
 """Those that ask about the value itself, whatever it is."""
 
-_APPLYING: Final[dict[str, type]] = {
+_APPLYING: dict[str, type] = {
     **dict.fromkeys(_OF_THE_WHOLE, object),
     **dict.fromkeys(("dependentSchemas", "properties", "additionalProperties"), dict),
     **dict.fromkeys(("propertyNames", "unevaluatedProperties"), dict),
@@ -96,7 +96,7 @@ _APPLYING: Final[dict[str, type]] = {
 }
 """Keywords that ask other schemas, and the values that they look at."""
 
-_WANTED: Final = {
+_WANTED = {
     "anyOf": (1, math.inf),
     "oneOf": (1, 1),
     "not": (0, 0),
@@ -104,7 +104,7 @@ _WANTED: Final = {
 }
 """How many matches a keyword wants, least and most; the others of `_APPLYING` want all."""
 
-_LAST: Final = ("unevaluatedProperties", "unevaluatedItems")
+_LAST = ("unevaluatedProperties", "unevaluatedItems")
 """They ask what all the others of their schema have looked at."""
 
 _Seen = set[str | int]

@@ -4,7 +4,6 @@ The module of a command imports nothing heavy before it is called.
 """
 
 from collections.abc import Sequence
-from typing import Final
 
 from rubric_judge.cli.app import app
 from rubric_judge.cli.attack import attack
@@ -22,7 +21,7 @@ from rubric_judge.ui.console.command import run_command, typed_command
 
 __all__ = ["app", "main"]
 
-_WITHOUT_LEDGER: Final = frozenset(
+_WITHOUT_LEDGER = frozenset(
     {"criteria", "export", "import", "init", "label", "label-import", "lint", "view"}
 )
 """Commands that ask no judge, so that there is no judgement to keep."""

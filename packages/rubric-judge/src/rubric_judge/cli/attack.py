@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rubric_judge.quality.labels.written import KnownAnswers
 
 
-_CONTROL_JUDGEMENTS: Final = 3
+_CONTROL_JUDGEMENTS = 3
 """A bound is the highest of so many judgements, so that a judge's noise is no over-credit."""
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 from cyclopts import Parameter
 
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from rubric_judge.ui.page.tables import Table
 
 
-_VIEWER: Final = "judgements.html"
-_KNOWN_TRUTH: Final = (
+_VIEWER = "judgements.html"
+_KNOWN_TRUTH = (
     "The labels are the truth of answers that were written to be right, or false: J says "
     "whether the judge tells those apart. How it errs on what a policy writes, and so a "
     "corrected reward, takes people's labels of the policy's answers."

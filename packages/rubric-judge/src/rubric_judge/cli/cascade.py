@@ -6,7 +6,7 @@ import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import anyio
 from cyclopts import ArgumentCollection, Group, Parameter
@@ -61,10 +61,10 @@ CASCADE = Group("Thresholds of a cascade", validator=_require_cascade)
 VERDICTS = Group("Verdicts", show=False, validator=_refuse_cascade)
 """Options that --cascade does not have."""
 
-IsCascade: TypeAlias = Annotated[
+IsCascade = Annotated[
     bool, Parameter("--cascade", negative=(), group=(CASCADE, VERDICTS))
 ]
-Target: TypeAlias = Annotated[CascadeTarget, Parameter("*", negative=(), group=CASCADE)]
+Target = Annotated[CascadeTarget, Parameter("*", negative=(), group=CASCADE)]
 
 
 class Labelled(NamedTuple):
@@ -249,7 +249,7 @@ def _print_maps(
         print(f"rubric-judge: {said}", file=sys.stderr)
 
 
-_LEAST_RANGE: Final = 0.2
+_LEAST_RANGE = 0.2
 """Range of what readings are worth, below which the first judge is of no use."""
 
 

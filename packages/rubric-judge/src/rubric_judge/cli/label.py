@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
@@ -38,8 +38,8 @@ def _rising(_: object, counts: tuple[int, ...] | None) -> None:
 Counts = Annotated[
     tuple[int, ...] | None, Parameter(negative=(), validator=(Number(gte=1), _rising))
 ]
-_LABELS: Final = 300
-_WORKERS: Final = 32
+_LABELS = 300
+_WORKERS = 32
 
 
 @Parameter(name="*")
@@ -83,8 +83,8 @@ class _Drawn:
     seed: int
 
 
-_HERE: Final = Place()
-_SCORED: Final = Writing()
+_HERE = Place()
+_SCORED = Writing()
 
 
 def label(  # noqa: PLR0913  # each is an option of the command

@@ -1,14 +1,14 @@
 """The option that says how thoughts are told from answers."""
 
 from collections.abc import Sequence
-from typing import Annotated, Final, TypeAlias
+from typing import Annotated
 
 from cyclopts import Parameter, Token
 from pydantic import TypeAdapter, ValidationError
 
 from rubric_core import Thoughts, ThoughtTags
 
-_THOUGHTS: Final[TypeAdapter[Thoughts]] = TypeAdapter(Thoughts)
+_THOUGHTS: TypeAdapter[Thoughts] = TypeAdapter(Thoughts)
 
 
 def _parse_thoughts(_type: object, tokens: Sequence[Token]) -> Thoughts:
@@ -24,7 +24,7 @@ def _parse_thoughts(_type: object, tokens: Sequence[Token]) -> Thoughts:
         ) from None
 
 
-HowThoughts: TypeAlias = Annotated[
+HowThoughts = Annotated[
     Thoughts,
     Parameter(
         converter=_parse_thoughts,

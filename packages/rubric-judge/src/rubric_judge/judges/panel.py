@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Sequence
 from functools import reduce
 from pathlib import Path
-from typing import Final
 
 import anyio
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -25,7 +24,7 @@ from rubric_judge.judges.capabilities import (
     wants_warm_call,
 )
 
-_VERSION: Final = "panel_v1"
+_VERSION = "panel_v1"
 
 
 class PanelJudge:

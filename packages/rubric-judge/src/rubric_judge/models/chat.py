@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
-from typing import Final, Literal, Protocol, Self, cast
+from typing import Literal, Protocol, Self, cast
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, JsonValue
@@ -27,7 +27,7 @@ from rubric_judge.models.refusals import read_refusal, status_in_success
 Finish = Literal["complete", "truncated", "refused", "oversized", "full", "unsaid"]
 """How an answer ended. `full`: prompt and answer do not fit into the model's context. `unsaid`:
 the server gives no reason that is known, so the answer may be cut off."""
-SCHEMA_FOLLOWS: Final = (
+SCHEMA_FOLLOWS = (
     "The reply is one JSON object and nothing else. It fits this JSON schema:"
 )
 """Sentence before the schema in a system message, for servers that do not get it separately."""
@@ -179,9 +179,9 @@ def server_of(address: object) -> str:
         return ""
 
 
-_WORDS: Final[dict[str, list[str]]] = toml_beside(__file__, "finish.toml")
-_ENDS: Final[tuple[Finish, ...]] = ("complete", "truncated", "refused")
-_FINISH: Final[dict[str, Finish]] = {
+_WORDS: dict[str, list[str]] = toml_beside(__file__, "finish.toml")
+_ENDS: tuple[Finish, ...] = ("complete", "truncated", "refused")
+_FINISH: dict[str, Finish] = {
     reason: finish for finish in _ENDS for reason in _WORDS[finish]
 }
 

@@ -7,7 +7,7 @@ name for one, the request is repeated without it, or under that name, and so are
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Any
 
 from rubric_core.files import toml_beside
 from rubric_judge import events
@@ -15,12 +15,12 @@ from rubric_judge.errors import JudgeTransportError
 from rubric_judge.models import chat, exchange, model_config, settings
 from rubric_judge.models.failures import status_error
 
-_TABLE: Final[dict[str, dict[str, Any]]] = toml_beside(__file__, "decoding.toml")
-_WITHIN_S: Final = 30.0
-_BUSY: Final = frozenset({429, 502, 503, 504})
+_TABLE: dict[str, dict[str, Any]] = toml_beside(__file__, "decoding.toml")
+_WITHIN_S = 30.0
+_BUSY = frozenset({429, 502, 503, 504})
 """Statuses of a server, or of a proxy before it, that may answer a moment later."""
-_VLLM: Final = "vllm"
-_VLLM_ROUTE: Final = "hosted_vllm/"
+_VLLM = "vllm"
+_VLLM_ROUTE = "hosted_vllm/"
 
 
 class Fields:

@@ -10,7 +10,7 @@ import ssl
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any, Final, cast
+from typing import Any, cast
 
 from rubric_core import Reason, Usage
 from rubric_judge.errors import JudgeTransportError
@@ -22,11 +22,11 @@ TRANSIENT = frozenset(
 )
 """Reasons for which another attempt may bring an answer."""
 
-_NO_PAGE: Final = (
+_NO_PAGE = (
     "no such page: write into `api_base` what comes before /chat/completions, "
     "usually ending in /v1"
 )
-_BY_REASON: Final = {
+_BY_REASON = {
     Reason.BAD_REQUEST: (
         "the server refused the request; check `model`, `api_base`, `max_tokens`"
     ),
@@ -35,12 +35,12 @@ _BY_REASON: Final = {
     Reason.RATE_LIMITED: "too many requests; lower `limits` or use fewer workers",
 }
 """Remedies by the reason for which a call brings no answer."""
-_BY_STATUS: Final = {
+_BY_STATUS = {
     404: "no such model or page: check `model` and `api_base`",
     405: _NO_PAGE,
 }
 """Remedies by HTTP status."""
-_BY_FIELD: Final = {
+_BY_FIELD = {
     "response_format": (
         "set `schema: json_object`, or `schema: prompt` where that is refused too"
     ),

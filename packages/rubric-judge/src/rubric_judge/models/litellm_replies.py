@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -19,8 +19,8 @@ from rubric_judge.models.failures import (
 )
 from rubric_judge.models.refusals import UNREAD, read_refusal, unsendable_field
 
-_UNSENT: Final = "litellm refuses it; check `model` and `parameters`"
-_UNREAD: Final = "ask a server that speaks OpenAI's protocol with `transport: direct`"
+_UNSENT = "litellm refuses it; check `model` and `parameters`"
+_UNREAD = "ask a server that speaks OpenAI's protocol with `transport: direct`"
 
 
 def chat_reply(completion: Any) -> ChatReply:

@@ -8,29 +8,29 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Final, NamedTuple, cast
+from typing import NamedTuple, cast
 
 from rubric_judge.errors import LogprobsError
 
-_ROUNDING: Final = 1e-3
+_ROUNDING = 1e-3
 """Log-probabilities above 0, and sums of probabilities above 1, by no more than this are rounding:
 servers compute them in 16 or 32 bits."""
-_LEAST_TOTAL: Final = 1e-6
+_LEAST_TOTAL = 1e-6
 """Least probability of a list: the most probable token of a vocabulary of a million has more."""
-_NO_LIST: Final = (
+_NO_LIST = (
     "the reply has no log-probabilities of its first token (`top_logprobs`): serve the model with "
     "vLLM, SGLang or llama-server, which list them (llama-cpp-python: --logits_all true)"
 )
-_NO_NUMBERS: Final = (
+_NO_NUMBERS = (
     "the log-probabilities of the first token are malformed ({why}); see what stands before the "
     "server"
 )
-_NO_TEXTS: Final = (
+_NO_TEXTS = (
     "the server lists tokens by their numbers and not by their texts; start it without "
     "--return-tokens-as-token-ids"
 )
-_NUMBERED: Final = "token_id:"
-_NO_LOGPROBS: Final = (
+_NUMBERED = "token_id:"
+_NO_LOGPROBS = (
     "what the server gives are no log-probabilities ({why}); start it so that they are "
     "(vLLM: --logprobs-mode raw_logprobs)"
 )

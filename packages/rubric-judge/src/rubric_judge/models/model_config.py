@@ -7,7 +7,7 @@ import re
 import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Final, Literal, TypeAlias, cast
+from typing import Annotated, Literal, cast
 from urllib.parse import urlsplit
 
 import pydantic
@@ -26,7 +26,7 @@ from rubric_core.configuration import UNSHOWN, may_be_key
 from rubric_core.files import toml_beside
 from rubric_core.schema.sealed import Many
 
-_PARAMETERS: Final = toml_beside(__file__, "parameters.toml")
+_PARAMETERS = toml_beside(__file__, "parameters.toml")
 _OWN_ROUTES = ("openai/", "hosted_vllm/")
 """Prefixes by which litellm names servers that speak OpenAI's protocol."""
 _OF_LITELLM = (
@@ -186,7 +186,7 @@ def _beside(value: Path | None, info: ValidationInfo) -> Path | None:
     return folder / value
 
 
-FileBeside: TypeAlias = Annotated[Path | None, AfterValidator(_beside)]
+FileBeside = Annotated[Path | None, AfterValidator(_beside)]
 """A file, relative to the file of settings that names it."""
 
 

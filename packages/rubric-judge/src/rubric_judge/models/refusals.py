@@ -8,18 +8,18 @@ message. Nothing of it is shown but words that this package knows.
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final, Literal, cast
+from typing import Literal, cast
 
 from rubric_core.files import toml_beside
 
-_KNOWN: Final = toml_beside(__file__, "refusals.toml")
-_FIELDS: Final[dict[str, list[str]]] = _KNOWN["fields"]
-_WANTED: Final = "max_completion_tokens"
-_NO_CREDIT: Final = 402
-_TOO_LARGE: Final = 413
-_OF_REQUEST: Final = frozenset({400, 413, 422, 500})
+_KNOWN = toml_beside(__file__, "refusals.toml")
+_FIELDS: dict[str, list[str]] = _KNOWN["fields"]
+_WANTED = "max_completion_tokens"
+_NO_CREDIT = 402
+_TOO_LARGE = 413
+_OF_REQUEST = frozenset({400, 413, 422, 500})
 """Statuses of refusals that may be about the length; an older llama.cpp answers 500."""
-_OF_FIELDS: Final = frozenset({400, 422})
+_OF_FIELDS = frozenset({400, 422})
 
 About = Literal["", "credit", "context", "policy", "rate", "field"]
 
@@ -39,7 +39,7 @@ class Refusal:
     """Whether the refusal is about the model; None if nothing can be read."""
 
 
-UNREAD: Final = Refusal()
+UNREAD = Refusal()
 
 
 def read_refusal(

@@ -6,7 +6,7 @@ litellm's own errors quote the value, which may be a key; these errors name only
 import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, cast
+from typing import Annotated, Any, Literal, cast
 
 from pydantic import (
     BaseModel,
@@ -29,9 +29,9 @@ SECRET = re.compile(
     re.IGNORECASE,
 )
 """Names of parameters that hold a secret; `input_cost_per_token` is a price."""
-_TABLE: Final = toml_beside(__file__, "router.toml")
-PARAMETERS: Final[dict[str, list[str]]] = _TABLE["parameters"]
-SETTINGS: Final[dict[str, list[str]]] = _TABLE["settings"]
+_TABLE = toml_beside(__file__, "router.toml")
+PARAMETERS: dict[str, list[str]] = _TABLE["parameters"]
+SETTINGS: dict[str, list[str]] = _TABLE["settings"]
 _Options = Mapping[str, object]
 
 
@@ -76,7 +76,7 @@ class _Part(BaseModel):
 
 
 _Name = Annotated[str, Field(strict=True, min_length=1)]
-_KINDS: Final[dict[str, Any]] = {
+_KINDS: dict[str, Any] = {
     "text": _Name,
     "number": Annotated[float, BeforeValidator(_no_switch), Field(ge=0)],
     "mapping": dict[str, Any],

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Final, Literal, cast
+from typing import Any, Literal, cast
 from uuid import uuid4
 
 from pydantic import TypeAdapter, ValidationError
@@ -257,7 +257,7 @@ def _aliases(
         yield alias, group
 
 
-_RULES: Final = TypeAdapter(list[dict[str, list[str]]])
+_RULES = TypeAdapter(list[dict[str, list[str]]])
 
 
 def _named_groups(

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from functools import cached_property
 from itertools import count
-from typing import Any, Final, cast
+from typing import Any, cast
 
 import anyio
 
@@ -29,7 +29,7 @@ from rubric_judge.models.limits import Attempt, LimiterStatistics, LocalLimiter
 from rubric_judge.models.model_config import LimitsConfig
 from rubric_judge.pool.step import ask
 
-PIECE_BYTES: Final = 64 * 1024
+PIECE_BYTES = 64 * 1024
 """Longest piece; Ray adds a few hundred bytes to it."""
 
 

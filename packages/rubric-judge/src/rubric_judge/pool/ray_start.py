@@ -1,8 +1,8 @@
 """The start of a Ray cluster on this machine."""
 
-from typing import Any, Final
+from typing import Any
 
-_TRIES: Final = 4
+_TRIES = 4
 
 
 def start_ray(ray: Any, **options: Any) -> None:

@@ -4,7 +4,6 @@ import statistics
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
 
 import anyio
 from pydantic import BaseModel, ConfigDict, Field
@@ -13,7 +12,7 @@ from rubric_core import Judge, JudgeResult, JudgeView, Usage
 from rubric_judge.judges.capabilities import GroupJudge, check_group, group_identity
 from rubric_judge.models.replicas import Replica, Replicas
 
-CallResults: TypeAlias = tuple[JudgeResult, ...]
+CallResults = tuple[JudgeResult, ...]
 """CallResults of a call: one for each judgement that it asks for."""
 
 
@@ -87,7 +86,7 @@ class Call:
         return first.with_call(attempts=attempts, usage=usage), *others
 
 
-Key: TypeAlias = Callable[[JudgeView, str], str]
+Key = Callable[[JudgeView, str], str]
 """Function from a view and the identity of the group that it is judged in to the ledger's key."""
 
 

@@ -8,7 +8,7 @@ import traceback
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Final, cast
+from typing import cast
 
 import anyio
 from anyio.abc import TaskGroup
@@ -113,7 +113,7 @@ def innermost(frames: Sequence[traceback.FrameSummary]) -> str:
     return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "unknown"
 
 
-GRACE_S: Final = 5.0
+GRACE_S = 5.0
 """Seconds after its deadline in which a step may still be cancelling its calls."""
 
 

@@ -7,14 +7,13 @@ stats` and `rubric-eval heldout --controls` both make them here.
 import math
 from collections import Counter
 from collections.abc import Sequence
-from typing import Final
 
 from rubric_core import Section
 from rubric_judge.judges.lexical.words import FUNCTION_WORDS, WORD, pieces, stem
 
-START_WORDS: Final = 80
+START_WORDS = 80
 """Length of the control that begins at the context's start: that of a short answer."""
-SENTENCES: Final = 3
+SENTENCES = 3
 _K1 = 1.5
 _B = 0.75
 

@@ -1,65 +1,64 @@
 """Denials of English sentences, for answers that say the opposite of a good one."""
 
 import re
-from typing import Final
 
-_CODE: Final = re.compile(r"`[^`]*`")
-_LEAD: Final = re.compile(
+_CODE = re.compile(r"`[^`]*`")
+_LEAD = re.compile(
     r"(?:[-*•] |\d+[.)] )?"
     r"(?:(?:Also|Consequently|Conversely|Finally|For example|For instance|Furthermore|Hence|Here|"
     r"However|In addition|In contrast|In general|In particular|In practice|Instead|Moreover|"
     r"Similarly|That is|Then|Therefore|Thus), )?(?:Note that )?"
 )
 """Matches what stands before a statement and states nothing."""
-_AUXILIARIES: Final = (
+_AUXILIARIES = (
     "is|are|was|were|can|could|may|might|must|will|would|shall|should|has|have|had"
 )
-_AUXILIARY: Final = re.compile(rf"\b(?:{_AUXILIARIES})\b")
-_DENIED: Final = re.compile(
+_AUXILIARY = re.compile(rf"\b(?:{_AUXILIARIES})\b")
+_DENIED = re.compile(
     rf"\b(?:(can)(?:not|['’]t)|({_AUXILIARIES}|do|does|did)(?: not|n['’]t))\b"
 )
-_DENYING: Final = re.compile(
+_DENYING = re.compile(
     r"\b(?:not|no|none|nor|neither|never|nothing|nobody|only)\b|n['’]t\b", re.IGNORECASE
 )
-_COUNTING: Final = re.compile(
+_COUNTING = re.compile(
     r"\b(?:all|any|both|each|either|every|few|many|most|much|several|some)\b",
     re.IGNORECASE,
 )
 """Matches words that a "not" after them may or may not deny: "all values are not kept"."""
-_BOUND_TO_DENIAL: Final = re.compile(r"\b(?:any|at all|either|yet)\b")
+_BOUND_TO_DENIAL = re.compile(r"\b(?:any|at all|either|yet)\b")
 """Matches words that cannot stand without the "not" before them."""
-_SUBORDINATE: Final = re.compile(
+_SUBORDINATE = re.compile(
     r"\b(?:if|unless|when|whenever|where|whereas|while|because|since|although|though|until|once|"
     r"that|which|who|whose|whether|as|than|in case)\b",
     re.IGNORECASE,
 )
-_SECOND_STATEMENT: Final = re.compile(
+_SECOND_STATEMENT = re.compile(
     r"; |, (?:and|but|so) (?:(?:it|they|this|these|the)\b|`)"
 )
 """Matches where a sentence states something else, which its first verb does not deny."""
-_SECOND_VERB: Final = re.compile(
+_SECOND_VERB = re.compile(
     rf" (?:and|or|but) (?:(?:then|also|therefore) )?"
     rf"(?:(?:{_AUXILIARIES}|does|do|it|they|this|these|that|there)\b"
     r"|[a-z]+s (?:(?:the|an?|it|its|their|all|each)\b|`))"
 )
 """Matches where the main clause has another verb."""
-_NO_VERBS: Final = (
+_NO_VERBS = (
     "always|arguments|arrays|as|attributes|classes|elements|entries|files|functions|gas|lens|"
     "methods|numbers|objects|options|parameters|points|series|sometimes|species|values|variables"
 )
-_SUBJECT_AND_VERB: Final = re.compile(
+_SUBJECT_AND_VERB = re.compile(
     rf"(?:It|This|That|He|She|`[^`]*`) (?!(?:{_AUXILIARIES}|does|{_NO_VERBS})\b)"
     rf"([a-z]+(?<![isu])s)\b(?! (?:{_AUXILIARIES}|of|do)\b)"
 )
 """Matches subjects after which a word in -s is a verb and no plural."""
-_PARTICIPLE: Final = re.compile(r" (?:been|\w+(?:ed|en|wn|lt|pt|nt))\b")
-_BARE_HAVE: Final = {
+_PARTICIPLE = re.compile(r" (?:been|\w+(?:ed|en|wn|lt|pt|nt))\b")
+_BARE_HAVE = {
     "has": "does not have",
     "have": "do not have",
     "had": "did not have",
 }
-_NEEDS_ES: Final = ("ch", "sh", "ss", "x", "z", "o")
-_ES: Final = ("ches", "shes", "sses", "xes", "zes", "oes")
+_NEEDS_ES = ("ch", "sh", "ss", "x", "z", "o")
+_ES = ("ches", "shes", "sses", "xes", "zes", "oes")
 
 
 def denial(sentence: str) -> str:

@@ -5,7 +5,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from pydantic import BaseModel, StrictStr
@@ -26,7 +26,7 @@ from rubric_judge.pool.ledger import database, store
 from rubric_judge.pool.ledger.entry import LedgerEntry
 from rubric_judge.quality import responses
 
-_JudgeKey: TypeAlias = tuple[str, str]
+_JudgeKey = tuple[str, str]
 """Fingerprint and name."""
 _Key = TypeVar("_Key")
 

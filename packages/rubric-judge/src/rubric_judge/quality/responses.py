@@ -10,7 +10,7 @@ from codecs import BOM_UTF8
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Final, Self, TypeVar, cast
+from typing import Annotated, Any, Self, TypeVar, cast
 
 import pydantic
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, StrictStr
@@ -33,9 +33,9 @@ from rubric_core.rows import row_error
 
 _Row = TypeVar("_Row", bound=BaseModel)
 
-_ROUNDED: Final = 1e-3
+_ROUNDED = 1e-3
 """Tolerance for rewards that were written with three digits."""
-_THOUGHTS: Final = tuple(map(str, Thought))
+_THOUGHTS = tuple(map(str, Thought))
 
 
 class ResponseRow(BaseModel):

@@ -3,25 +3,24 @@
 import re
 from collections import defaultdict
 from collections.abc import Collection
-from typing import Final
 
 from rubric_core import Task
 from rubric_core.files import toml_beside
 
-_PHRASES: Final = toml_beside(__file__, "signs.toml")
-HEDGES: Final[tuple[str, ...]] = tuple(_PHRASES["hedges"])
+_PHRASES = toml_beside(__file__, "signs.toml")
+HEDGES: tuple[str, ...] = tuple(_PHRASES["hedges"])
 """Phrases that keep an answer from being wrong."""
 
-APPEALS: Final[tuple[str, ...]] = tuple(_PHRASES["appeals"])
+APPEALS: tuple[str, ...] = tuple(_PHRASES["appeals"])
 """Phrases that speak to a judge."""
 
-PRAISE: Final[tuple[str, ...]] = tuple(_PHRASES["praise"])
+PRAISE: tuple[str, ...] = tuple(_PHRASES["praise"])
 """Phrases by which an answer praises itself."""
 
-REFUSALS: Final[tuple[str, ...]] = tuple(_PHRASES["refusals"])
+REFUSALS: tuple[str, ...] = tuple(_PHRASES["refusals"])
 """Phrases of an answer that does not answer."""
 
-_WORD: Final = re.compile(r"\w+(?:['’]\w+)*")
+_WORD = re.compile(r"\w+(?:['’]\w+)*")
 
 
 def words(text: str) -> list[str]:

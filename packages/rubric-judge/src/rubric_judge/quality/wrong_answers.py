@@ -9,19 +9,18 @@ import random
 import re
 from collections.abc import Sequence
 from itertools import chain
-from typing import Final
 
 from rubric_core import Task
 from rubric_core.files import toml_beside
 from rubric_judge.judges.lexical.words import FUNCTION_WORDS, WORD, pieces
 from rubric_judge.quality.denials import denial, small_first
 
-CONTROLS: Final[dict[str, str]] = toml_beside(__file__, "controls.toml")
+CONTROLS: dict[str, str] = toml_beside(__file__, "controls.toml")
 """Description of each control, by the name that all tables and files give it."""
 
-_NAMED: Final = re.compile(r"`([^`]+)`")
-_END_MARKS: Final = ".!?"
-_FEWEST_LETTERS: Final = 3
+_NAMED = re.compile(r"`([^`]+)`")
+_END_MARKS = ".!?"
+_FEWEST_LETTERS = 3
 """Fewest letters of a word that names a subject."""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
-from typing import Annotated, Any, Final, Literal, cast
+from typing import Annotated, Any, Literal, cast
 
 import pydantic
 from pydantic import BaseModel, ConfigDict, Field, Tag
@@ -17,15 +17,15 @@ from rubric_core.schema.sealed import Identifier, Text
 from rubric_core.schema.task import TaskRow
 from rubric_judge.models.chat import listing, mapping
 
-_EXAMPLES: Final = toml_beside(__file__, "examples.toml")
-_TASK_ID: Final = Field(examples=[_EXAMPLES["task_id"]])
-_RESPONSE: Final = Field(repr=False, examples=[_EXAMPLES["response"]])
+_EXAMPLES = toml_beside(__file__, "examples.toml")
+_TASK_ID = Field(examples=[_EXAMPLES["task_id"]])
+_RESPONSE = Field(repr=False, examples=[_EXAMPLES["response"]])
 
-_MOST_CRITERIA: Final = (
+_MOST_CRITERIA = (
     1_000  # of a task that comes with a request; a few hundred are published
 )
-_MOST_TERMS: Final = 5_000
-_TERMS: Final = ("required_elements", "expected_keywords", "expected_concepts")
+_MOST_TERMS = 5_000
+_TERMS = ("required_elements", "expected_keywords", "expected_concepts")
 
 
 def check_size(criteria: object) -> None:
@@ -78,8 +78,8 @@ class InlineItem(_Body):
         return task
 
 
-BY_ID: Final = "(by id)"
-INLINE: Final = "(inline)"
+BY_ID = "(by id)"
+INLINE = "(inline)"
 """Names of the two kinds of item; pydantic writes them into the places of its errors."""
 
 
@@ -224,9 +224,7 @@ class ErrorBody(_Body):
     error: Problem
 
 
-STATUS: Final[dict[ProblemKind, int]] = cast(
-    "Any", toml_beside(__file__, "statuses.toml")
-)
+STATUS: dict[ProblemKind, int] = cast("Any", toml_beside(__file__, "statuses.toml"))
 
 
 @dataclass(eq=False)

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import compress
-from typing import Any, Final, Literal, TypedDict, Unpack, cast
+from typing import Any, Literal, TypedDict, Unpack, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -33,9 +33,9 @@ class IntervalDraws(Draws, total=False):
     confidence: float
 
 
-_DRAWN_AT_ONCE: Final = 4_000_000
+_DRAWN_AT_ONCE = 4_000_000
 """Number of clusters drawn in one batch, to bound the memory; it does not change the draws."""
-_ADDED_UP: Final = 256
+_ADDED_UP = 256
 """Most clusters whose values are added up. With so few, a draw may well hold each of them once, and
 must then equal their sum exactly, from which a product differs by rounding."""
 
@@ -79,7 +79,7 @@ def drawn_sums(
     return np.asarray(result.bootstrap_distribution, dtype=np.float64)
 
 
-_MOST_UNDEFINED: Final = 0.1
+_MOST_UNDEFINED = 0.1
 """Largest share of draws without a value, such as a correlation of equal numbers."""
 
 
@@ -131,10 +131,10 @@ def drawn_limits(
     return low, high
 
 
-DRAWS_AT_ONCE: Final = 500
+DRAWS_AT_ONCE = 500
 """Number of draws in memory at once: ten thousand draws of five thousand would be 400 MB."""
 
-_ROUNDING: Final = 1e-12
+_ROUNDING = 1e-12
 """Relative spread below which values count as equal."""
 
 

@@ -1,7 +1,7 @@
 """Spearman's rank correlations, with intervals that draw whole documents."""
 
 from collections.abc import Sequence
-from typing import Any, Final, Unpack, cast
+from typing import Any, Unpack, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -11,8 +11,8 @@ from rubric_core.arrays import FloatArray
 from rubric_judge.statistics.bootstrap import IntervalDraws, drawn_sums
 from rubric_judge.statistics.estimate import Estimate
 
-_FEWEST_DOCUMENTS: Final = 5
-_ROUNDING: Final = 1e-12
+_FEWEST_DOCUMENTS = 5
+_ROUNDING = 1e-12
 """Share of Σx² below which a spread is only rounding."""
 
 

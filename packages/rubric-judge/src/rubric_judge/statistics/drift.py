@@ -7,23 +7,22 @@ true, the bets have no expected gain, and the money ever reaches 1/α with a pro
 
 from collections.abc import Sequence
 from math import ceil, isfinite, log
-from typing import Final
 
 import numpy as np
 
 from rubric_core.arrays import FloatArray
 from rubric_judge.errors import SampleShapeError
 
-_STAKES_K: Final = np.array([0.02, 0.05, 0.1, 0.2, 0.35, 0.6, 0.95])[:, None]
+_STAKES_K = np.array([0.02, 0.05, 0.1, 0.2, 0.35, 0.6, 0.95])[:, None]
 """Shares of the money that are staked on each value; the money begins divided among them evenly.
 
 That costs at most log 7 of evidence, whichever stake turns out to be the best: a seventh of the
 money was on it."""
-_CELLS: Final = 400
+_CELLS = 400
 """Number of cells that the range of the means is cut into; each is rejected by its two ends."""
-_EVEN: Final = 1000
+_EVEN = 1000
 """Looks among which half of the money is divided evenly; a run seldom has more."""
-_ROUNDING: Final = 1e-9
+_ROUNDING = 1e-9
 
 
 class DriftTest:

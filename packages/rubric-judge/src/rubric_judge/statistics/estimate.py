@@ -1,15 +1,15 @@
 """Estimates: a number with its interval, and how files and tables hold it."""
 
-from typing import Final, Literal, Self
+from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.dataclasses import dataclass
 
 Unit = Literal["document", "task", "response"]
 TooFew = Literal["too few to say"]
-TOO_FEW: Final[TooFew] = "too few to say"
+TOO_FEW: TooFew = "too few to say"
 """Stands in place of an interval where there are too few items to estimate their spread."""
-_ROUNDING: Final = 1e-9
+_ROUNDING = 1e-9
 """Largest amount by which rounding may put a lower limit above the upper one."""
 
 
@@ -73,7 +73,7 @@ class Estimate:
         return self.text(form or ".2f")
 
 
-UNKNOWN: Final = Estimate(value=None)
+UNKNOWN = Estimate(value=None)
 
 
 class MeanRecord(BaseModel):

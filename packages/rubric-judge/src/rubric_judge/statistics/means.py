@@ -7,7 +7,7 @@ question are averaged first, since they are not independent of each other.
 import math
 from collections.abc import Sequence
 from itertools import combinations, compress
-from typing import Any, Final, Unpack
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -231,5 +231,5 @@ def shared_correlations(
     return correlations_BB
 
 
-_ROUNDING: Final = 1e-12
+_ROUNDING = 1e-12
 """Largest difference of equal values from their mean."""

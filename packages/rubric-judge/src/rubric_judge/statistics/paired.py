@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import compress
-from typing import Any, Final, TypeAlias, Unpack, cast
+from typing import Any, Unpack, cast
 
 import numpy as np
 from scipy import optimize, stats
@@ -93,8 +93,8 @@ def decide(
     return [by_rank[rank] for rank in np.argsort(order)]
 
 
-_PRECISION: Final = 1e-4
-_SPREADS: Final = 8
+_PRECISION = 1e-4
+_SPREADS = 8
 """Standard deviations of the number of items that differ: beyond them lies less than 10⁻¹⁵."""
 
 
@@ -150,7 +150,7 @@ def mcnemar_detectable(
     return float(solve(missing_power, 0.0, 1.0, xtol=_PRECISION))
 
 
-_DECIMALS: Final = 12
+_DECIMALS = 12
 """Decimals that count: smaller differences are rounding of two means, but would have a sign."""
 
 
@@ -317,7 +317,7 @@ class McNemarTest:
         return mcnemar_detectable(self.n, differ, alpha=alpha, power=power)
 
 
-PairedTest: TypeAlias = BootstrapTest | McNemarTest
+PairedTest = BootstrapTest | McNemarTest
 """A test of "the mean of a − b is 0": its mean, n, clusters, two-sided p-value, limits, and the
 smallest difference that it finds at a level with a power."""
 

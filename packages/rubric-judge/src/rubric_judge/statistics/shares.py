@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from itertools import compress
-from typing import Any, Final, Literal, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 from scipy import stats
@@ -75,9 +75,9 @@ def binomial_limits(count: int, n: int, confidence: float) -> tuple[float, float
     return low, high
 
 
-_FEWEST_FOR_WILSON: Final = 8
+_FEWEST_FOR_WILSON = 8
 """Decisions below which the interval is exact."""
-_SMALL_SAMPLE: Final = 50
+_SMALL_SAMPLE = 50
 """Decisions up to which the limit of 3 is Wilson's."""
 
 
@@ -178,5 +178,5 @@ def bounded_mean(
     return Estimate(mean, low, high, present_N.size)
 
 
-_ROUNDING: Final = 1e-12
+_ROUNDING = 1e-12
 """Largest difference of equal values from their mean."""

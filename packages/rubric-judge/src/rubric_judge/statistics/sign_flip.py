@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Final, Unpack, cast
+from typing import Any, Unpack, cast
 
 import numpy as np
 from scipy import signal, stats
@@ -12,10 +12,10 @@ from scipy import signal, stats
 from rubric_core.arrays import FloatArray
 from rubric_judge.statistics.bootstrap import DRAWS_AT_ONCE, Draws
 
-_MOST_STEPS: Final = 60_000
+_MOST_STEPS = 60_000
 """Most distinct sums that are counted; for more, flips are drawn."""
 
-_ROUNDING: Final = 1e-9
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)

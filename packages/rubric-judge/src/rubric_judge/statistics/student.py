@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Any, cast
 
 import numpy as np
 from scipy import stats
@@ -13,7 +13,7 @@ from scipy import stats
 from rubric_core.arrays import FloatArray
 from rubric_judge.statistics.clusters import ClusteredMean, cluster_sums
 
-_ROUNDING: Final = 1e-12
+_ROUNDING = 1e-12
 """Largest difference of values that count as equal."""
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Final, Literal, NamedTuple, cast
+from typing import Literal, NamedTuple, cast
 
 from rubric_core.files import read_file, toml_beside
 
@@ -167,23 +167,21 @@ def _at(place: Place, texts: Mapping[str, str]) -> tuple[HostileText, ...]:
     )
 
 
-_TABLE: Final = toml_beside(__file__, "hostile.toml")
-_NO_UTF8: Final = "bytes that are no UTF-8"
-_REPLIES: Final[dict[str, str]] = _TABLE["reply"] | {
+_TABLE = toml_beside(__file__, "hostile.toml")
+_NO_UTF8 = "bytes that are no UTF-8"
+_REPLIES: dict[str, str] = _TABLE["reply"] | {
     _NO_UTF8: "\udcff\udcfe@reply@",
     "overlong slash": "\udcc0\udcaf",
     "many lists": "[" * 100_000,
     "many objects": '{"scores":' * 50_000,
     "many balanced lists": "[" * 20_000 + "]" * 20_000,
 }
-_NUMBERS: Final[dict[str, str]] = _TABLE["number"] | {
-    "five thousand digits": "9" * 5000
-}
-_BODIES: Final[dict[str, str]] = _TABLE["body"] | {
+_NUMBERS: dict[str, str] = _TABLE["number"] | {"five thousand digits": "9" * 5000}
+_BODIES: dict[str, str] = _TABLE["body"] | {
     _NO_UTF8: "\udcff\udcfe{}",
     "many lists": "[" * 100_000,
 }
-HOSTILE_TEXTS: Final[tuple[HostileText, ...]] = (
+HOSTILE_TEXTS: tuple[HostileText, ...] = (
     *_at("reply", _REPLIES),
     *_at("score", _NUMBERS | _TABLE["score"]),
     *_at("total", _NUMBERS),

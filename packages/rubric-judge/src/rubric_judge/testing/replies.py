@@ -4,7 +4,7 @@ import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 from zlib import crc32
 
 from rubric_judge.models.chat import SCHEMA_FOLLOWS
@@ -148,8 +148,8 @@ def hostile_text(reply: str, hostile: HostileText) -> str:
     return json.dumps(fields).replace(f'"{_HOLE}"', text, 1)
 
 
-HALF: Final = 0.5
-_OTHER_MASS: Final = 0.02
+HALF = 0.5
+_OTHER_MASS = 0.02
 """Probability of tokens that are no verdict, and of those that are not listed, each."""
 
 

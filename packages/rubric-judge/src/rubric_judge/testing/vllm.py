@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, Final, Self
 
-_GUARD: Final = Path(__file__).with_name("vllm_guard.sh")
+_GUARD = Path(__file__).with_name("vllm_guard.sh")
 _POLL_S = 0.5
 _LOG_CHARS = 2000
 

@@ -6,7 +6,7 @@ of aliases to aliases are gigabytes once they are written out, so what they add 
 
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, cast
 
 import yaml
 
@@ -31,7 +31,7 @@ class _RefusedError(yaml.MarkedYAMLError):
         super().__init__(problem=problem, problem_mark=at.start_mark)
 
 
-_NOT_FOR_SETTINGS: Final = {
+_NOT_FOR_SETTINGS = {
     "but found another document": "a second document begins here; keep one in a file",
     "expected '<document start>', but found '{'": (
         "a line of JSON begins here: give a YAML file of settings"

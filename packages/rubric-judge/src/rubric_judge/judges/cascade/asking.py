@@ -1,7 +1,6 @@
 """How a group's cascade asks: calls at once, and what the strong judge's cost."""
 
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Final
 
 import anyio
 
@@ -9,9 +8,9 @@ from rubric_core import JudgeView
 from rubric_judge.config import CascadeConfig, HybridConfig, JudgeConfig
 from rubric_judge.judges.cascade.value import Costs
 
-_PROMPT_CHARS: Final = 2500
+_PROMPT_CHARS = 2500
 """Instructions of a judge's prompt."""
-_REPLY_CHARS: Final = 150
+_REPLY_CHARS = 150
 """Score and words on one criterion in a judge's reply."""
 
 

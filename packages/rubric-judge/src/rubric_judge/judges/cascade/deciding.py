@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
+from typing import Literal
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from rubric_judge.judges.cascade import value
 from rubric_judge.judges.cascade.posterior import Posterior, Readings, posterior
 from rubric_judge.judges.cascade.value import Costs, Moments
 
-Stop: TypeAlias = Literal["target", "budget", "spread", "all"]
+Stop = Literal["target", "budget", "spread", "all"]
 """Why no more is asked: the expected correlation is reached, the budget is spent, the responses are
 not expected to differ, or there is nothing left to ask for."""
 

@@ -5,7 +5,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -38,11 +38,11 @@ from rubric_judge.judges.cascade.queue import ask_for_labels
 from rubric_judge.judges.cascade.record import CascadeCalibration, GroupCalibration
 from rubric_judge.judges.cascade.uncertainty import agree, measured
 
-_VERSION: Final = "cascade_group_v1"
-_CHEAP: Final = 0
-_STRONG: Final = 1
-_LARGEST_GROUP: Final = 4096
-_ID_DIGITS: Final = 16
+_VERSION = "cascade_group_v1"
+_CHEAP = 0
+_STRONG = 1
+_LARGEST_GROUP = 4096
+_ID_DIGITS = 16
 
 
 @dataclass(slots=True)

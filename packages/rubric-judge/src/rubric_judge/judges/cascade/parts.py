@@ -4,13 +4,12 @@ import hashlib
 import json
 from collections.abc import Sequence
 from functools import reduce
-from typing import Final
 
 from rubric_core import JudgeResult, JudgeView, Rubric
 from rubric_core.judgement.result import Usage
 from rubric_judge.config import CascadeConfig
 
-RUBRICS_KEPT: Final = 4096
+RUBRICS_KEPT = 4096
 """Rubrics whose parts a cascade keeps."""
 
 

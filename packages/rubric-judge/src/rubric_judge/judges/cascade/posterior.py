@@ -5,16 +5,16 @@ The axes are G responses and M criteria, as in `value`; Q are the rates that a c
 
 import math
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from rubric_core.arrays import BoolArray, FloatArray
 
-_RATES: Final = 48
-_SUREST: Final = 1e-6
-_HALF: Final = 0.5
-_LEAST: Final = 1e-3
+_RATES = 48
+_SUREST = 1e-6
+_HALF = 0.5
+_LEAST = 1e-3
 
 
 @dataclass(frozen=True, slots=True)

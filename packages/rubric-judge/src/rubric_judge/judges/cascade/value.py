@@ -5,7 +5,7 @@ strong judge's score as a share of the weight, known or expected.
 """
 
 import math
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from rubric_core.arrays import BoolArray, FloatArray
 from rubric_core.errors import RewardError
 
-_ROUNDING: Final = 1e-12
-_NO_SPREAD: Final = 1e-9
+_ROUNDING = 1e-12
+_NO_SPREAD = 1e-9
 """Spread of rewards that are not expected to differ: by 10⁻⁵ at most."""
-_SUREST: Final = 1e-9
+_SUREST = 1e-9
 
 
 class Costs(NamedTuple):

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Final
 
 from rubric_core import Criterion, Rubric
 from rubric_judge.checks.directive import read_directive
@@ -11,13 +10,13 @@ from rubric_judge.errors import VerificationError
 from rubric_judge.judges.claims.reading import Clause, Token, clauses, tokens
 from rubric_judge.judges.lexical.words import stem
 
-IDENTIFIER: Final = re.compile(r"`([A-Za-z_][\w.]*)`")
-_CLAIM_PREFIX: Final = re.compile(
+IDENTIFIER = re.compile(r"`([A-Za-z_][\w.]*)`")
+_CLAIM_PREFIX = re.compile(
     r"^(?:says|states|explains|notes|mentions|tells|names) that\s+", re.IGNORECASE
 )
-_QUESTION_WORD_SHARE: Final = 0.1
+_QUESTION_WORD_SHARE = 0.1
 """Share of its weight that a word of the question keeps in a claim."""
-_FEWEST_TELLING: Final = 2
+_FEWEST_TELLING = 2
 """Fewest telling words of a claim; one word alone claims nothing."""
 
 

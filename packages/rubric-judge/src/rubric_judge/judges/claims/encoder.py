@@ -6,7 +6,7 @@ No code of a folder is run, and the network is not used.
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,10 +17,10 @@ from rubric_core.arrays import FloatArray
 from rubric_judge.errors import JudgeSetupError
 from rubric_judge.judges.claims.folders import model_settings
 
-_BATCH: Final = 32
-_MOST_TOKENS: Final = 256
+_BATCH = 32
+_MOST_TOKENS = 256
 """Few sentences or pairs of sentences are longer; longer ones are cut."""
-_LOCAL: Final = {"local_files_only": True, "trust_remote_code": False}
+_LOCAL = {"local_files_only": True, "trust_remote_code": False}
 
 
 @contextmanager

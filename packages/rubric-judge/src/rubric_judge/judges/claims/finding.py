@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from rubric_judge.judges.claims.claim import Claim
 from rubric_judge.judges.claims.reading import Clause, Token
@@ -17,18 +17,18 @@ from rubric_judge.judges.claims.verdicts import (
     same_value,
 )
 
-_NOTHING: Final = 0.12
+_NOTHING = 0.12
 """Coverage up to which a clause earns nothing."""
-_ALL: Final = 0.3
+_ALL = 0.3
 """Coverage from which a clause earns full credit: a paraphrase never matches every word."""
-_SEVERAL: Final = 2
-_ONE_WORD: Final = 0.3
+_SEVERAL = 2
+_ONE_WORD = 0.3
 """Share of its coverage that a match of only one word counts."""
-_REQUIRED: Final = 0.6
+_REQUIRED = 0.6
 """Share of the credit that depends on the required elements, where the answer holds one."""
-_WITHOUT: Final = 0.2
+_WITHOUT = 0.2
 """Factor on the credit where every required element is missing."""
-_MISSING_SHOWN: Final = 4
+_MISSING_SHOWN = 4
 
 
 class Finding(NamedTuple):

@@ -5,20 +5,20 @@ import json
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
-from typing import Final, cast
+from typing import cast
 
 from rubric_core.files import file_sha256, read_file
 from rubric_judge.errors import JudgeSetupError
 
-_CONFIG: Final = "config.json"
-_TOKENIZERS: Final = (
+_CONFIG = "config.json"
+_TOKENIZERS = (
     "tokenizer.json",
     "vocab.txt",
     "vocab.json",
     "spiece.model",
     "*.model",
 )
-_HASHED: Final = (
+_HASHED = (
     _CONFIG,
     "*.safetensors",
     "tokenizer*",

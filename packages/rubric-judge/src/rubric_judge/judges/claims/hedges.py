@@ -2,20 +2,20 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from rubric_judge.judges.claims import lexicon
 from rubric_judge.judges.claims.reading import Clause
 
-_LINKS: Final = frozenset(lexicon.GRAMMAR["links"].split())
-_CONDITIONS: Final = frozenset(lexicon.GRAMMAR["conditions"].split())
-_ORDINALS: Final = frozenset(lexicon.GRAMMAR["ordinals"].split())
+_LINKS = frozenset(lexicon.GRAMMAR["links"].split())
+_CONDITIONS = frozenset(lexicon.GRAMMAR["conditions"].split())
+_ORDINALS = frozenset(lexicon.GRAMMAR["ordinals"].split())
 """Clauses that count, as in "second of 4 results", may say several things of one subject."""
-_DEFAULT: Final = "default"
-_MOST_DEFAULTS: Final = 1
-_MOST_ENDS: Final = 2
+_DEFAULT = "default"
+_MOST_DEFAULTS = 1
+_MOST_ENDS = 2
 """A thing may be described twice, by its type and by its meaning."""
-_ALIKE: Final = 0.5
+_ALIKE = 0.5
 """Share of words from which two ends say the same."""
 
 

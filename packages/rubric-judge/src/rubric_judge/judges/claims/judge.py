@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import anyio
 
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from rubric_judge.judges.claims.meaning import Meaning
     from rubric_judge.judges.claims.verifier import Verifier
 
-_FALSE_COST: Final = 2.5
+_FALSE_COST = 2.5
 """Factor by which the share of false clauses lowers the reward."""
-_KEPT: Final = 128
+_KEPT = 128
 """Number of rubrics and of passages that are kept parsed."""
 
 

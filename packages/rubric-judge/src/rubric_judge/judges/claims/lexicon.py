@@ -9,22 +9,21 @@ import math
 from collections import defaultdict
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Final
 
 from rubric_core.files import read_file, toml_beside
 from rubric_judge.judges.lexical.words import FUNCTION_WORDS, stem
 
-_HERE: Final = Path(__file__).parent
-GRAMMAR: Final = toml_beside(__file__, "grammar.toml")
-_SCALES: Final = [(scale["up"], scale["down"]) for scale in GRAMMAR["scales"]]
-_TABLES: Final = (
+_HERE = Path(__file__).parent
+GRAMMAR = toml_beside(__file__, "grammar.toml")
+_SCALES = [(scale["up"], scale["down"]) for scale in GRAMMAR["scales"]]
+_TABLES = (
     "grammar.toml",
     "frequency.txt",
     *(f"wordnet/{name}.txt" for name in ("synonyms", "opposites", "derived")),
 )
-_COMMON_PREFIX: Final = 5
-_PREFIX_SHARE: Final = 0.6
-_NEAR: Final = 0.8
+_COMMON_PREFIX = 5
+_PREFIX_SHARE = 0.6
+_NEAR = 0.8
 """Likeness of two words of the same meaning."""
 
 
@@ -100,7 +99,7 @@ def weight(root: str) -> float:
     return max(0.1, 1 - commonness)
 
 
-_FRAME: Final = frozenset(map(stem, FUNCTION_WORDS))
+_FRAME = frozenset(map(stem, FUNCTION_WORDS))
 
 
 @lru_cache(maxsize=262_144)

@@ -9,7 +9,7 @@ credit only above that nearness: a vague one, which repeats the question, earns 
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -27,17 +27,17 @@ from rubric_judge.judges.claims.reading import plain
 if TYPE_CHECKING:
     from rubric_judge.judges.claims.encoder import Encoder
 
-_KEY: Final = "embedding"
-_FAR: Final = 0.3
+_KEY = "embedding"
+_FAR = 0.3
 """Cosine that a claim and a sentence on another subject seldom exceed."""
-_SAME: Final = 0.6
+_SAME = 0.6
 """Cosine that a claim and its paraphrase mostly exceed."""
-_GAIN: Final = 0.2
+_GAIN = 0.2
 """Margin over the question's cosine that a sentence needs to earn anything."""
-_LEAST_SPAN: Final = 0.1
-_DIGITS: Final = 4
+_LEAST_SPAN = 0.1
+_DIGITS = 4
 """Digits that cosines are rounded to: the batch changes the seventh digit."""
-_KEPT: Final = 4096
+_KEPT = 4096
 
 
 class Meaning:

@@ -1,7 +1,6 @@
 """Statements of a passage, and the clauses of an answer that say something else."""
 
 from collections import defaultdict
-from typing import Final
 
 from rubric_core import Grounding
 from rubric_judge.judges.claims.reading import Clause, Token, clauses
@@ -14,11 +13,11 @@ from rubric_judge.judges.claims.verdicts import (
     swapped,
 )
 
-_LONGEST: Final = 100_000
-_SMALLEST_SCORE: Final = 0.2
-_SEVERAL: Final = 2
-_NEARLY: Final = 0.9
-_KEPT: Final = 4096
+_LONGEST = 100_000
+_SMALLEST_SCORE = 0.2
+_SEVERAL = 2
+_NEARLY = 0.9
+_KEPT = 4096
 """Number of words of answers whose places in the passage are cached."""
 
 

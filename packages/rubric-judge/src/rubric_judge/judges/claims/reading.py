@@ -3,54 +3,49 @@
 import re
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Final
 
 from rubric_judge.judges.claims import lexicon
 from rubric_judge.judges.lexical.words import FUNCTION_WORDS, stem
 
-_SENTENCE_END: Final = re.compile(
+_SENTENCE_END = re.compile(
     r"(?<=[.!?])(?<!\be\.g\.)(?<!\bi\.e\.)[\"')\]]*\s+(?=[\"'(\[`$]*[\w`$'-])|\n+"
 )
-_WRAPPED: Final = re.compile(
+_WRAPPED = re.compile(
     r"^([^\n]{39,}[^\s.!?:;|])[ \t]*\n(?=[ \t]*[\w`(\"'$])(?![ \t]*\d+[.)]\s)",
     re.MULTILINE,
 )
 """A line that is long, ends no sentence, and goes on in the next."""
-_CLAUSE_END: Final = re.compile(
+_CLAUSE_END = re.compile(
     r"[;:—]\s|,\s(?=but\b)|,?\s(?=(?:whereas|while|although|though|unless)\b)"
     r"|,\s(?=(?:and|or|so|because|since|which|if|when|in which|for which|where|yet|not)\b)"
 )
-_TOKEN: Final = re.compile(
+_TOKEN = re.compile(
     r"(?P<quoted>(?<!\w)'[\w./+-]{1,20}'(?!\w)|\"[\w./+-]{1,20}\")"
     r"|(?P<number>(?<![\w.])[-−]?\d[\d,]*(?:\.\d+)?(?:[eE][-+]?\d+)?(?:\s?[×x*]\s?10\^?[{]?[-−]?\d+[}]?)?)"
     r"|(?P<word>[A-Za-z_][\w']*(?:\.\w+)*)"
 )
-_NEGATIONS: Final = frozenset(
+_NEGATIONS = frozenset(
     f"{lexicon.GRAMMAR['negations']} {lexicon.GRAMMAR['implicatives']}".split()
 )
-_WITH_TO: Final = frozenset(lexicon.GRAMMAR["with_to"].split())
-_TO: Final = re.compile(r"\s+to\b")
-_OF: Final = re.compile(r"\s+of\b")
-_CLAUSE_WORDS: Final = frozenset(lexicon.GRAMMAR["clause_words"].split())
-_OPENINGS: Final = _CLAUSE_WORDS | {"unlike", "without"}
+_WITH_TO = frozenset(lexicon.GRAMMAR["with_to"].split())
+_TO = re.compile(r"\s+to\b")
+_OF = re.compile(r"\s+of\b")
+_CLAUSE_WORDS = frozenset(lexicon.GRAMMAR["clause_words"].split())
+_OPENINGS = _CLAUSE_WORDS | {"unlike", "without"}
 """Words that open a part of a sentence that ends at the next comma, as does a denial in it."""
-_NUMBERS: Final = {
-    word: float(n) for n, word in enumerate(lexicon.GRAMMAR["numbers"].split())
-}
-_PHRASES: Final = {
+_NUMBERS = {word: float(n) for n, word in enumerate(lexicon.GRAMMAR["numbers"].split())}
+_PHRASES = {
     phrase: word
     for word, phrases in lexicon.GRAMMAR["phrases"].items()
     for phrase in phrases
 }
-_PHRASE: Final = re.compile(rf"\b(?:{'|'.join(_PHRASES)})\b", re.IGNORECASE)
-_LITERALS: Final = frozenset(
-    {"True", "False", "None", "NaN", "nan", "inf", "infinity", "Inf"}
-)
-_REACH: Final = 7
+_PHRASE = re.compile(rf"\b(?:{'|'.join(_PHRASES)})\b", re.IGNORECASE)
+_LITERALS = frozenset({"True", "False", "None", "NaN", "nan", "inf", "infinity", "Inf"})
+_REACH = 7
 """Number of words that a denial reaches over."""
-_LATEX: Final = re.compile(r"\\(?:text|mathrm|rm)\b|[{}$\\]")
-_VALUES: Final = frozenset[object]({"a value"})
-_MOST_CHARS: Final = 100_000
+_LATEX = re.compile(r"\\(?:text|mathrm|rm)\b|[{}$\\]")
+_VALUES = frozenset[object]({"a value"})
+_MOST_CHARS = 100_000
 
 
 @dataclass(frozen=True, slots=True)

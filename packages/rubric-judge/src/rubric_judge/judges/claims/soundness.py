@@ -3,7 +3,6 @@
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final
 
 from rubric_judge.judges.claims.reading import Clause, tokens
 from rubric_judge.judges.lexical.polarity import disowns_the_rest, opens_by_disowning
@@ -16,20 +15,20 @@ from rubric_judge.judges.lexical.words import (
     repeated_share,
 )
 
-_MOST_JUMBLED: Final = 0.5
+_MOST_JUMBLED = 0.5
 """Share of jumbled sentences from which an answer is not prose."""
-_MOST_OUT_OF_ORDER: Final = 0.25
+_MOST_OUT_OF_ORDER = 0.25
 """The same for sentences whose words English does not allow in this order; two at least."""
-_FEWEST: Final = 4
+_FEWEST = 4
 """Fewest words of a sentence."""
-_FORMS: Final = 4
+_FORMS = 4
 """Sentences needed to tell a form from chance."""
-_MOST_REPEATED: Final = 0.4
+_MOST_REPEATED = 0.4
 """Share of three-word runs that recur in other sentences; no honest answer of 600 had .2."""
-_LIST: Final = 8
+_LIST = 8
 """Short parts from which a sentence is a list; no honest answer of 489 had more than six."""
-_BETWEEN: Final = re.compile(r"[,;]|\b(?:and|or)\b")
-_REACH: Final = 3
+_BETWEEN = re.compile(r"[,;]|\b(?:and|or)\b")
+_REACH = 3
 """Farthest distance, in words, of a stated word from a function word or an end."""
 
 

@@ -1,22 +1,22 @@
 """Verdicts on a claim by a clause: stated, contradicted, or nothing."""
 
-from typing import Final, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from rubric_judge.judges.claims import lexicon
 from rubric_judge.judges.claims.reading import Clause, Token
 
 Stand = Literal["stated", "contradicted", "absent"]
 
-_SAME_NUMBER: Final = 0.025
+_SAME_NUMBER = 0.025
 """Relative difference of equal numbers; "about 1.5e-8" is 1.49e-08."""
-_ABOUT: Final = 0.3
+_ABOUT = 0.3
 """Coverage from which a clause is about a claim, so that its denials count."""
-_HALF: Final = 0.5
-_SUBJECT: Final = 0.5
+_HALF = 0.5
+_SUBJECT = 0.5
 """Least weight of the subject of a clause."""
-_DEFAULT: Final = "default"
+_DEFAULT = "default"
 """A parameter has one default, of whatever kind: default None contradicts default 3."""
-_TELLING: Final = 0.25
+_TELLING = 0.25
 """Weight from which the denial of a word denies the claim."""
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from rubric_core.arrays import FloatArray
 from rubric_core.errors import needing_extra
@@ -23,11 +23,11 @@ from rubric_judge.judges.claims.verdicts import match
 if TYPE_CHECKING:
     from rubric_judge.judges.claims.encoder import PairReader
 
-_KEY: Final = "entailment"
-_NAMES: Final = toml_beside(__file__, "labels.toml")
-_SENTENCES: Final = 4
+_KEY = "entailment"
+_NAMES = toml_beside(__file__, "labels.toml")
+_SENTENCES = 4
 """Number of sentences that are compared with a claim: those that share most with it."""
-_LIKELY: Final = 0.5
+_LIKELY = 0.5
 
 
 class Labels(NamedTuple):

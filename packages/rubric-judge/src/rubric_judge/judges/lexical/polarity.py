@@ -3,7 +3,7 @@
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from rubric_core import Grounding
 from rubric_core.files import toml_beside
@@ -15,18 +15,18 @@ from rubric_judge.judges.lexical.words import (
     stem,
 )
 
-_PHRASES: Final[dict[str, str]] = toml_beside(__file__, "polarity.toml")
-_CLAUSE_END: Final = re.compile(_PHRASES["clause_end"], re.IGNORECASE)
-_DENIAL: Final = re.compile(_PHRASES["denial"], re.IGNORECASE)
-_DISOWNED: Final = re.compile(_PHRASES["disowned"], re.IGNORECASE)
-_DISOWNS_ALL: Final = re.compile(_PHRASES["disowns_all"], re.IGNORECASE)
-_HERE: Final = re.compile(_PHRASES["here"], re.IGNORECASE)
-_FRAME: Final = frozenset(map(stem, FUNCTION_WORDS))
-_ENOUGH: Final = 2
+_PHRASES: dict[str, str] = toml_beside(__file__, "polarity.toml")
+_CLAUSE_END = re.compile(_PHRASES["clause_end"], re.IGNORECASE)
+_DENIAL = re.compile(_PHRASES["denial"], re.IGNORECASE)
+_DISOWNED = re.compile(_PHRASES["disowned"], re.IGNORECASE)
+_DISOWNS_ALL = re.compile(_PHRASES["disowns_all"], re.IGNORECASE)
+_HERE = re.compile(_PHRASES["here"], re.IGNORECASE)
+_FRAME = frozenset(map(stem, FUNCTION_WORDS))
+_ENOUGH = 2
 """Fewest content words that two clauses share if they are about the same thing."""
-_OPENING: Final = 4
+_OPENING = 4
 """Most words before a denial that opens a sentence."""
-_LONGEST_PASSAGE: Final = 100_000
+_LONGEST_PASSAGE = 100_000
 """Most characters of a passage that are read."""
 
 

@@ -4,13 +4,12 @@ import re
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import pairwise
-from typing import Final
 
 from rubric_core.files import toml_beside
 
 WORD = re.compile(r"\w+")
 
-_TABLE: Final = toml_beside(__file__, "words.toml")
+_TABLE = toml_beside(__file__, "words.toml")
 FUNCTION_WORDS = frozenset(_TABLE["function_words"].split())
 
 _VOWEL = re.compile(r"[aeiouy]")
@@ -86,7 +85,7 @@ _LONGEST_KEPT = 500
 """Characters; a longer text is no sentence, and a few of them would fill the memory."""
 
 
-OUT_OF_ORDER: Final = "words out of order"
+OUT_OF_ORDER = "words out of order"
 """Flaw of a sentence with an order of words that English does not allow."""
 
 
@@ -238,18 +237,18 @@ def repeated_share(sentences: list[Sentence]) -> float:
 
 # Any order of a sentence's words contains the same terms, but few orders mean anything. Articles,
 # prepositions and auxiliaries are few, and most pairs of them never meet: "the of", "is the was".
-_END: Final = "."
-_FORBIDDEN: Final = frozenset(
+_END = "."
+_FORBIDDEN = frozenset(
     (first, second)
     for row in _TABLE["never_followed"]
     for first in row["first"].split()
     for second in row["second"].split()
 )
-_OPENING: Final = re.compile(
+_OPENING = re.compile(
     r"(?<=[a-z,] )(?:An|And|Another|As|But|For|From|If|In|It|Its|Of|On|The|Then|There|These|They"
     r"|This|To|We|When|Where|Which|With|You)(?= [a-z(])"
 )
-_CROSSED: Final = re.compile(r"^[^(]*\)[^)]*\(")
+_CROSSED = re.compile(r"^[^(]*\)[^)]*\(")
 
 
 def faults_of_order(text: str, words: tuple[str, ...]) -> int:

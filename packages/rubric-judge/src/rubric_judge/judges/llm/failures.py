@@ -1,18 +1,16 @@
 """Replies that cannot be read: why, and what to do about the server."""
 
-from typing import Final
-
 from rubric_core import KNOWN_TAGS, JudgeResult, Reason
 from rubric_judge.models.chat import ChatReply
 
 # A valid reply has a few thousand characters; one like this would only fill memory and files.
 _LONGEST_REPLY_CHARS = 1_000_000
-SEPARATED_THOUGHT: Final = (
+SEPARATED_THOUGHT = (
     "the server says that the reply begins with a thought (reasoning_content): switch thinking "
     "off, or, where it is off, start the server without a reasoning parser"
 )
 """Detail of a verdict by probability whose first token is none of the answer."""
-_EMPTY_REPLY_HINTS: Final = {
+_EMPTY_REPLY_HINTS = {
     "reasoning": (
         "the reply is empty, its text stands in reasoning_content; start the server without a "
         "reasoning parser (vLLM: no --reasoning-parser), or let the model think (enable_thinking: "
@@ -21,7 +19,7 @@ _EMPTY_REPLY_HINTS: Final = {
     "tools": "the reply is empty: the model called a tool, and none was offered",
 }
 """Explanations of an empty reply, by what stands in its place; at most 200 characters each."""
-_THOUGHT_ENDS: Final = tuple(tags.close for tags in KNOWN_TAGS if tags.counts != "pair")
+_THOUGHT_ENDS = tuple(tags.close for tags in KNOWN_TAGS if tags.counts != "pair")
 
 
 def unreadable_failure(answer: ChatReply) -> JudgeResult | None:

@@ -3,7 +3,7 @@
 import json
 import time
 from abc import abstractmethod
-from typing import ClassVar, Final, Generic, NamedTuple, TypeVar
+from typing import ClassVar, Generic, NamedTuple, TypeVar
 
 from pydantic import BaseModel
 
@@ -19,7 +19,7 @@ from rubric_judge.models.chat_model import ChatModel
 from rubric_judge.models.model_config import ModelConfig
 
 _Config = TypeVar("_Config", bound=ModelJudgeConfig)
-_KEPT_REPLY_CHARS: Final = 20_000
+_KEPT_REPLY_CHARS = 20_000
 
 
 class Answered(NamedTuple):

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
 from itertools import count
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Literal
 
 from rubric_core import JudgeView, Rubric
 from rubric_core.files import text_sha256
@@ -26,11 +26,11 @@ Layout = Literal[
 ]
 """Which file: a `PromptLayout` of one call for all criteria; one call for each, for a part of them
 or for the verdict on each; or one for a group."""
-_OTHER_SYSTEM: Final = {"listwise": "listwise_system", "verdict": "verdict_system"}
+_OTHER_SYSTEM = {"listwise": "listwise_system", "verdict": "verdict_system"}
 """Layouts with a system message of their own."""
-_MARK_CHARS: Final = 16
-_WORD_JOINER: Final = "\u2060"
-CONTROL_TOKENS: Final = re.compile(
+_MARK_CHARS = 16
+_WORD_JOINER = "\u2060"
+CONTROL_TOKENS = re.compile(
     r"<(?=[|｜][^\s<>]{1,60}[|｜]>|/?(?:s|bos|eos|pad|unk|start_of_turn|end_of_turn|think)>|<SYS>>|</SYS>>)"
     r"|\[(?=/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS)\])"
 )

@@ -1,6 +1,6 @@
 """The check of a judge by probability: whether its server says how probable a verdict is."""
 
-from typing import Final, Literal
+from typing import Literal
 
 from rubric_core import Criterion, Grounding, JudgeView, Rubric
 from rubric_judge import events
@@ -20,7 +20,7 @@ from rubric_judge.models.chat import ChatReply, server_of
 from rubric_judge.models.logprobs import first_alternatives
 from rubric_judge.models.served import ModelServer
 
-QUESTION_OF_CHECK: Final = JudgeView(
+QUESTION_OF_CHECK = JudgeView(
     task_id="check",
     question="At which temperature does water boil at sea level?",
     grounding=Grounding("At sea level water boils at 100 degrees Celsius."),

@@ -8,7 +8,7 @@ Nothing is drawn, so that the same question has the same score. There are two ve
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Final, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from pydantic import JsonValue
 
@@ -17,23 +17,23 @@ from rubric_judge.errors import LogprobsError
 from rubric_judge.models.logprobs import Alternative, first_alternatives
 
 Word = Literal["yes", "no"]
-WORDS: Final[tuple[Word, ...]] = ("yes", "no")
+WORDS: tuple[Word, ...] = ("yes", "no")
 
-LEAST_VERDICT_MASS: Final = 0.5
+LEAST_VERDICT_MASS = 0.5
 """Least probability of the listed verdict tokens together. Below it the model would more likely
 say something else, and the judgement is invalid, as a reply outside the contract is."""
-READING: Final = "probability_v1"
+READING = "probability_v1"
 """Name of this way to read a verdict, in the judge's fingerprint."""
-_LISTED: Final = 20
+_LISTED = 20
 """Tokens that a server is asked to list."""
-_SPACES: Final = " \t\r\n\u0120\u010a\u2581"
+_SPACES = " \t\r\n\u0120\u010a\u2581"
 """White space, and what tokenizers write for it where a server shows a token as it is stored."""
-_OPENINGS: Final = tuple(
+_OPENINGS = tuple(
     tags.open.casefold() for tags in KNOWN_TAGS if not tags.open[0].isalpha()
 )
-_TELLING_CHARS: Final = 3
+_TELLING_CHARS = 3
 """Fewest characters of a token that tell the opening of a thought from any other bracket."""
-_THOUGHT: Final = (
+_THOUGHT = (
     "the reply begins with a thought: switch thinking off, where the template can (`parameters: "
     "{chat_template_kwargs: {enable_thinking: false}}`), or judge with `verdict: sampled`"
 )

@@ -6,29 +6,28 @@ import secrets
 import sqlite3
 from contextlib import closing
 from pathlib import Path
-from typing import Final
 
 from rubric_core.files import open_file, read_file
 from rubric_judge.errors import LedgerError
 from rubric_judge.pool.ledger.entry import COLUMNS, damaged
 
-_APPLICATION_ID: Final = 0x52554C44
+_APPLICATION_ID = 0x52554C44
 """Tells a ledger from other SQLite files; "RULD"."""
 
-_SCHEMA_VERSION: Final = 1
-_SQLITE_HEADER: Final = b"SQLite format 3\0"
-_WAIT_S: Final = 30.0
+_SCHEMA_VERSION = 1
+_SQLITE_HEADER = b"SQLite format 3\0"
+_WAIT_S = 30.0
 """Longest wait for another writer, which holds the file for less than a millisecond."""
 
-_LARGEST_CHECKED_BYTES: Final = 256 * 2**20
+_LARGEST_CHECKED_BYTES = 256 * 2**20
 """Up to this size the whole file is checked when it is opened, in about a second. A larger file is
 checked where it is read."""
 
-_SCHEMA: Final = read_file(Path(__file__).with_name("schema.sql")).decode()
+_SCHEMA = read_file(Path(__file__).with_name("schema.sql")).decode()
 
-_COLUMNS: Final = ", ".join(COLUMNS)
-INSERT: Final = f"INSERT INTO judgements ({_COLUMNS}, check_sum) VALUES ({'?, ' * 11}?)"  # noqa: S608 - constants
-SELECT: Final = f"SELECT number, check_sum, {_COLUMNS} FROM judgements"  # noqa: S608 - constants
+_COLUMNS = ", ".join(COLUMNS)
+INSERT = f"INSERT INTO judgements ({_COLUMNS}, check_sum) VALUES ({'?, ' * 11}?)"  # noqa: S608 - constants
+SELECT = f"SELECT number, check_sum, {_COLUMNS} FROM judgements"  # noqa: S608 - constants
 
 
 def open_database(path: Path, *, read_only: bool) -> sqlite3.Connection:

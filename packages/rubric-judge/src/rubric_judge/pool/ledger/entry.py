@@ -4,7 +4,7 @@ import hashlib
 import json
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from rubric_core import JudgeResult, Rubric, SchemaError, Task
 from rubric_core.files import text_sha256
@@ -43,9 +43,9 @@ class LedgerEntry:
     recorded; `Ledger.find` does not return it to a later run."""
 
 
-_PLAIN: Final = tuple(field.name for field in fields(LedgerEntry))[:8]
+_PLAIN = tuple(field.name for field in fields(LedgerEntry))[:8]
 """Columns that hold a field as it is; they come first."""
-COLUMNS: Final = (*_PLAIN, "outcome", "recorded_at", "result")
+COLUMNS = (*_PLAIN, "outcome", "recorded_at", "result")
 """Columns of an entry beside its number and check sum; the result is JSON."""
 
 

@@ -27,15 +27,15 @@ from rubric_judge.pool.ledger.database import (
 )
 from rubric_judge.pool.ledger.entry import SUSPECT, LedgerEntry
 
-_FIRST_SETTLED: Final = (
+_FIRST_SETTLED = (
     f"{SELECT} WHERE key = ? AND outcome <> 'unavailable' AND outcome <> '{SUSPECT}' "
     "ORDER BY number LIMIT 1"
 )
-_NUMBERED: Final = f"{SELECT} WHERE number = ?"
-_PAGE: Final = f"{SELECT} WHERE number > ? ORDER BY number LIMIT 500"
-_KEY_VERSION: Final = 1
+_NUMBERED = f"{SELECT} WHERE number = ?"
+_PAGE = f"{SELECT} WHERE number > ? ORDER BY number LIMIT 500"
+_KEY_VERSION = 1
 """Changes with the contents of a key, so that keys of different versions never meet."""
-_HASHES_KEPT: Final = 4096
+_HASHES_KEPT = 4096
 
 
 class Ledger:
@@ -264,7 +264,7 @@ def _file_at(path: Path) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
-_SMALLEST_ENTRY_BYTES: Final = 256
+_SMALLEST_ENTRY_BYTES = 256
 """Size of its four hashes alone; it bounds the number of entries in a file."""
 
 

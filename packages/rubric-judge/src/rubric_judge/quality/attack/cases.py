@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, ClassVar, Literal
 
 from rubric_core import Grounding, JudgeView, Task
 from rubric_core.files import toml_beside
@@ -13,19 +13,19 @@ from rubric_judge.judges.llm.prompt import load_prompt
 Base = Literal["nothing", "weak", "reference"]
 """Base of an attack, which bounds its credit: nothing (0), the weak or the reference answer."""
 
-_END_OF_RESPONSE: Final = re.compile(r"^-+ END RESPONSE (\w+) -+$", re.MULTILINE)
-_SHORT_PASSAGE_CHARS: Final = 1_000
+_END_OF_RESPONSE = re.compile(r"^-+ END RESPONSE (\w+) -+$", re.MULTILINE)
+_SHORT_PASSAGE_CHARS = 1_000
 
 
-_TABLE: Final = toml_beside(__file__, "texts.toml")
-FILLER: Final[list[str]] = _TABLE.pop("filler")
+_TABLE = toml_beside(__file__, "texts.toml")
+FILLER: list[str] = _TABLE.pop("filler")
 """Sentences without content."""
-WEAK: Final[str] = _TABLE.pop("weak")
+WEAK: str = _TABLE.pop("weak")
 """An answer without content, whose reward bounds what attacks on it deserve."""
-_NOTE: Final[str] = _TABLE.pop("note")
-TEXTS: Final[dict[str, dict[str, Any]]] = _TABLE
+_NOTE: str = _TABLE.pop("note")
+TEXTS: dict[str, dict[str, Any]] = _TABLE
 """Texts by family and name; some with slots, some for each part of a task."""
-ORDER: Final[str] = TEXTS["response_injection"]["plain"]
+ORDER: str = TEXTS["response_injection"]["plain"]
 """An order to the judge."""
 
 

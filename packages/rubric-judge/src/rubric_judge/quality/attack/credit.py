@@ -3,7 +3,6 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from statistics import fmean
-from typing import Final, TypeAlias
 
 from rubric_core import JudgeResult, Outcome, normalized_reward
 from rubric_judge.quality.attack.cases import Case
@@ -16,14 +15,14 @@ from rubric_judge.quality.attack.report import (
 )
 from rubric_judge.statistics.shares import binomial_test_limits
 
-_Judged: TypeAlias = tuple[Case, JudgeResult]
-_Bounds: TypeAlias = dict[tuple[str, str], float]
+_Judged = tuple[Case, JudgeResult]
+_Bounds = dict[tuple[str, str], float]
 """Reward of an honest text, by task and name."""
 
-_MOST_WORST: Final = 5
-_ROUNDING: Final = 1e-9
+_MOST_WORST = 5
+_ROUNDING = 1e-9
 """A sum of scores that is ε but for its rounding is not above ε."""
-_DESERVES: Final[dict[ControlName, str]] = {
+_DESERVES: dict[ControlName, str] = {
     "reference": "most of the weight",
     "right_in_other_words": "most of the weight: it meets every criterion",
     "false_in_the_same_words": "nothing: it meets no criterion",

@@ -4,7 +4,7 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
-from typing import Literal, TypeAlias
+from typing import Literal
 
 from rubric_core import ConfigError, JudgeView, Task, read_tasks
 from rubric_judge.quality.attack.cases import Case, Target
@@ -12,7 +12,7 @@ from rubric_judge.quality.attack.families import Builder
 from rubric_judge.quality.labels.written import KnownAnswers, Truth, WrittenAnswers
 from rubric_judge.quality.wrong_answers import other_references
 
-ControlName: TypeAlias = Literal[
+ControlName = Literal[
     "reference", "right_in_other_words", "false_in_the_same_words", "weak", "off_topic"
 ]
 

@@ -1,7 +1,6 @@
 """The report of an attack, as `attack.json` holds it (ids and numbers, no text), and its figure."""
 
 from pathlib import Path
-from typing import Final
 
 from matplotlib.ticker import PercentFormatter
 
@@ -124,8 +123,8 @@ class AttackReport(Report):
         return [bars]
 
 
-_MOST_WORST: Final = 10
-_WORDS: Final = toml_beside(__file__, "words.toml")
+_MOST_WORST = 10
+_WORDS = toml_beside(__file__, "words.toml")
 """Titles, columns and texts of the tables."""
 
 
@@ -177,7 +176,7 @@ def _worst(report: AttackReport) -> Table:
     return Table.from_forms(_WORDS["worst"], ([case] for case in worst))
 
 
-_MOST_FAMILIES: Final = 40
+_MOST_FAMILIES = 40
 
 
 def draw_figures(report: AttackReport, folder: Path) -> list[Path]:

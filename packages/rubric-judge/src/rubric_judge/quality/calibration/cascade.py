@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final, TypeAlias
 
 import anyio
 import numpy as np
@@ -33,9 +32,9 @@ from rubric_judge.quality.calibration.target import CascadeTarget
 from rubric_judge.quality.calibration.thresholds import GRID, RiskTest, risk_test
 from rubric_judge.quality.labels.rows import Label
 
-_Group: TypeAlias = Pool | None
+_Group = Pool | None
 """Criteria that share a threshold: those of one pool, or None for all of them."""
-_Thresholds: TypeAlias = dict[_Group, float | None]
+_Thresholds = dict[_Group, float | None]
 
 
 def _is_tie(shares: Sequence[float], target: CascadeTarget) -> bool:
@@ -248,7 +247,7 @@ class CascadeRun:
         return result
 
 
-_NOTHING: Final = Threshold(n=1, risk=1, bound=1, escalated=1, last_risk=1)
+_NOTHING = Threshold(n=1, risk=1, bound=1, escalated=1, last_risk=1)
 
 
 async def calibrate_cascade(

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final, cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,11 +21,11 @@ from rubric_judge.statistics.estimate import Estimate
 from rubric_judge.statistics.shares import score_limits
 from rubric_judge.ui.page.tables import Part
 
-FEWEST_DOCUMENTS: Final = 10
+FEWEST_DOCUMENTS = 10
 """Fewest labelled documents for an interval; with fewer its coverage would be wrong."""
-_NO_VARIANCE: Final = 1e-20
+_NO_VARIANCE = 1e-20
 """Variance of a mean of shares that is no more than rounding."""
-_LEAST_WORTH: Final = 1 + 1e-6
+_LEAST_WORTH = 1 + 1e-6
 
 
 class CorrectedMean(Part):

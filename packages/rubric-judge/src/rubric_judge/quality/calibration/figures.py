@@ -1,13 +1,12 @@
 """The figures of a calibration: J by criterion, and both rewards of each response."""
 
 from pathlib import Path
-from typing import Final
 
 from rubric_judge.quality.calibration.record import Verdict
 from rubric_judge.quality.calibration.report import CalibrationReport
 from rubric_judge.ui.page import pictures
 
-_COLOURS: Final = {
+_COLOURS = {
     Verdict.ADMIT: pictures.COLOURS[2],
     Verdict.WEIGH_DOWN: pictures.COLOURS[4],
     Verdict.STRONGER_JUDGE: pictures.COLOURS[0],
@@ -15,7 +14,7 @@ _COLOURS: Final = {
     Verdict.MASK: pictures.COLOURS[1],
     Verdict.MORE_LABELS: pictures.MUTED,
 }
-_MOST_CRITERIA: Final = 40
+_MOST_CRITERIA = 40
 
 
 def draw_figures(report: CalibrationReport, folder: Path) -> list[Path]:

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Final
 
 import numpy as np
 
@@ -18,7 +17,7 @@ from rubric_judge.statistics.estimate import UNKNOWN, Estimate
 from rubric_judge.ui.console.progress import current
 from rubric_judge.ui.page.tables import counted
 
-_FEWEST_SHARED: Final = 8
+_FEWEST_SHARED = 8
 """Fewest responses labelled by several raters for an estimate of their agreement."""
 
 

@@ -3,7 +3,7 @@
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,9 +12,9 @@ from rubric_core.schema.pools import Pool
 from rubric_judge.judges.cascade.record import GroupCalibration, ReliabilityMap
 from rubric_judge.judges.cascade.uncertainty import HALF, measured
 
-FEWEST_PAIRS: Final = 50
+FEWEST_PAIRS = 50
 """Fewest criteria that both judges scored, for a map."""
-_HIGHEST: Final = 0.95
+_HIGHEST = 0.95
 
 
 class Pair(NamedTuple):

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Final, Literal, Self, TypeAlias
+from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -40,7 +40,7 @@ class Verdict(StrEnum):
         return self.value.replace("_", " ")
 
 
-KEPT: Final = "kept; not proven yet"
+KEPT = "kept; not proven yet"
 """Decision on a criterion to weigh down whose factor is shown as 1.00."""
 
 
@@ -49,11 +49,11 @@ def is_whole(factor: float) -> bool:
     return f"{factor:.2f}" == "1.00"
 
 
-LEVELS: Final = ((0.0, 0.0), (0.0, 0.5), (0.5, 1.0), (1.0, 1.0))
+LEVELS = ((0.0, 0.0), (0.0, 0.5), (0.5, 1.0), (1.0, 1.0))
 """Levels of a label's z: none, less than half, half or more, all."""
 
 
-_ROUNDING: Final = 1e-9
+_ROUNDING = 1e-9
 
 
 def _within(low: float, high: float) -> AfterValidator:
@@ -76,12 +76,12 @@ def _within(low: float, high: float) -> AfterValidator:
     return AfterValidator(check)
 
 
-Rate: TypeAlias = Annotated[Estimate, _within(0, 1)]
-Difference: TypeAlias = Annotated[Estimate, _within(-1, 1)]
+Rate = Annotated[Estimate, _within(0, 1)]
+Difference = Annotated[Estimate, _within(-1, 1)]
 """Difference of two shares; a correlation has the same bounds."""
-Spread: TypeAlias = Annotated[Estimate, _within(0, math.inf)]
-Count: TypeAlias = Annotated[int, Field(ge=0)]
-Confidence: TypeAlias = Annotated[float, Field(gt=0, lt=1)]
+Spread = Annotated[Estimate, _within(0, math.inf)]
+Count = Annotated[int, Field(ge=0)]
+Confidence = Annotated[float, Field(gt=0, lt=1)]
 
 
 def _is_none(value: object) -> bool:
@@ -176,7 +176,7 @@ class CriterionCalibration(Part):
         return self
 
 
-_FACTORS: Final = {Verdict.ADMIT: 1.0, Verdict.MASK: 0.0, Verdict.MORE_LABELS: 0.0}
+_FACTORS = {Verdict.ADMIT: 1.0, Verdict.MASK: 0.0, Verdict.MORE_LABELS: 0.0}
 """Factors of the verdicts that allow only one."""
 
 

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from pydantic import Field
 
@@ -11,10 +11,10 @@ from rubric_judge.quality.calibration import record
 from rubric_judge.statistics.estimate import UNKNOWN, Estimate
 from rubric_judge.ui.page.tables import Report, Table, counted, markdown_page
 
-WORDS: Final = toml_beside(__file__, "words.toml")
+WORDS = toml_beside(__file__, "words.toml")
 """Titles and columns of the tables."""
 
-KNOWN_BY_NAME: Final = (
+KNOWN_BY_NAME = (
     "The judgements tell the judge's name and nothing of its model, prompt or "
     "parameters: give its configuration with --judge, so that the calibration is of "
     "that judge only."

@@ -1,6 +1,6 @@
 """Tests of thresholds, for a finite-sample promise: learn then test."""
 
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -10,12 +10,12 @@ from rubric_core.errors import RewardError, needing_extra
 with needing_extra("rubric-judge", "reliability", by="the calibration of a cascade"):
     from scipy import optimize, special, stats
 
-GRID: Final = (None, *(step / 20 for step in range(21)))
+GRID = (None, *(step / 20 for step in range(21)))
 """Thresholds in the order in which they are tested, from "everything is escalated" on. Chosen
 before any label is seen, as the promise needs it."""
 
 
-_TINY: Final = 1e-12
+_TINY = 1e-12
 
 
 class RiskTest(NamedTuple):

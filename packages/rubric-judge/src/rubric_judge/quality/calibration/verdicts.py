@@ -16,7 +16,7 @@ say: it teaches the opposite. A judge that says the same of every response (TPR 
 """
 
 import math
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from scipy import stats
 
@@ -25,13 +25,13 @@ from rubric_judge.quality.reliability.rates import Rates
 from rubric_judge.statistics.estimate import Estimate
 from rubric_judge.ui.page.tables import counted
 
-PEOPLE_AGREE: Final = 0.667
+PEOPLE_AGREE = 0.667
 """Krippendorff's least α for tentative conclusions."""
-_BLIND_WIDTH: Final = 0.35
+_BLIND_WIDTH = 0.35
 """Planned half width of J's interval where there is no J yet."""
-_LEAST_WIDTH: Final = 0.05
+_LEAST_WIDTH = 0.05
 """Least planned half width: a J nearer to a bound will not be told from it."""
-_ABOUT_TEN: Final = 15
+_ABOUT_TEN = 15
 """Most labels for which a plan says ten."""
 
 

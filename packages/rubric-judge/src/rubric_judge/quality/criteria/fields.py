@@ -6,7 +6,7 @@ import math
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, cast
+from typing import cast
 
 from pydantic import ValidationError
 
@@ -15,13 +15,13 @@ from rubric_core.rows import row_error
 from rubric_judge.quality.criteria.groups import JudgedAnswer
 from rubric_judge.quality.criteria.record import RECORD, JudgementRecord
 
-SWITCH: Final = "log_judgements=True"
+SWITCH = "log_judgements=True"
 """Option of the adapters that writes the record."""
-_SHARES: Final = frozenset(
+_SHARES = frozenset(
     {"score", "invalid", "unavailable", "thought", "unclosed_thought", "empty_answer"}
 )
 """Names of the adapters' metrics that are no criteria."""
-LOOKED_FOR: Final = (
+LOOKED_FOR = (
     f"`rubric/{RECORD}` ({SWITCH} of the adapter), numbers `rubric/<criterion>`"
 )
 

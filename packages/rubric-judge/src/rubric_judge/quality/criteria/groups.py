@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
 
 import numpy as np
 
@@ -10,9 +9,9 @@ from rubric_core import ConfigError, Outcome
 from rubric_core.arrays import FloatArray
 from rubric_core.reward.criteria import JudgedCells, recomputed_credit
 
-SHAPING: Final = "shaping"
+SHAPING = "shaping"
 """Name of what the penalties of a run added to an advantage, beside the criteria's parts."""
-_MOST_GROUPS: Final = 256
+_MOST_GROUPS = 256
 """Groups that are laid out at once."""
 
 

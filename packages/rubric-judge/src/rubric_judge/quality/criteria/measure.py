@@ -4,7 +4,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Final, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -18,11 +18,11 @@ from rubric_judge.quality.criteria.report import CriteriaReport, CriterionLife
 By = Literal["criterion", "prompt"]
 """Meaning of a row of the table."""
 
-_LEAST_FRAC: Final = 0.05
+_LEAST_FRAC = 0.05
 """Share of the prompts that an id must occur in to stand for itself, as in `Pooling`."""
-_REST: Final = "kind.none"
+_REST = "kind.none"
 """Pool of ids that do not repeat, where nothing is known of their kinds."""
-_FLAT: Final = [f.name for f in fields(CellFigures) if f.name != "squares_P"]
+_FLAT = [f.name for f in fields(CellFigures) if f.name != "squares_P"]
 """Figures with a value for each cell."""
 
 

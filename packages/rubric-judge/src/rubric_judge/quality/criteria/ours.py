@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final
 
 from pydantic import BaseModel, ConfigDict
 
@@ -15,7 +14,7 @@ from rubric_judge.quality.criteria.groups import JudgedAnswer
 from rubric_judge.quality.criteria.record import tokens_of
 from rubric_judge.quality.responses import read_judgements
 
-STEP_FILES: Final = "step_*.jsonl"
+STEP_FILES = "step_*.jsonl"
 """Files of a run's judgements, in its folder `judgements/`."""
 
 

@@ -2,14 +2,13 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
 
 from rubric_core.files import write_text
 from rubric_judge.quality.calibration.record import read_calibration
 from rubric_judge.quality.criteria.report import CriteriaReport
 from rubric_judge.ui.console.command import console, print_tables, say_on_stderr
 
-_NOTHING: Final = (
+_NOTHING = (
     "No group holds two answers that were scored, so that there was nothing to compare: spread, "
     "dead, held down and gradient are of groups"
 )

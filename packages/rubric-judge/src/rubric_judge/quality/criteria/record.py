@@ -1,13 +1,13 @@
 """The judgement of one response as other stacks' logs carry it: one short JSON text."""
 
-from typing import Annotated, Final
+from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from rubric_core import JudgeResult, JudgeView, Outcome, Pooling
 from rubric_core.reward.projection import criterion_scores_z
 
-RECORD: Final = "judgement"
+RECORD = "judgement"
 """Name of its field, after the prefix of the metrics: `rubric/judgement`."""
 
 

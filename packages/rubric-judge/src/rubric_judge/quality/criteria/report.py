@@ -1,20 +1,20 @@
 """The report of a log's criteria: figures, their table, and what to do."""
 
 from collections.abc import Iterator
-from typing import Final, Literal
+from typing import Literal
 
 from rubric_judge.ui.page.tables import Cell, Column, Part, Report, Row, Table, counted
 
-_NEARLY_ALL: Final = 0.9
+_NEARLY_ALL = 0.9
 """Least share of groups for what is said of nearly all of them, such as that it is dead."""
-_MOSTLY: Final = 0.5
+_MOSTLY = 0.5
 """Least share for what is said of most groups or answers."""
-_FEWEST_GROUPS: Final = 8
+_FEWEST_GROUPS = 8
 """Fewer groups say nothing about a criterion."""
-_MOST_ROWS: Final = 40
+_MOST_ROWS = 40
 """Rows of a printed table; JSON has all."""
 
-_COLUMNS: Final = (
+_COLUMNS = (
     Column(key="share", title="weight %", form="percent"),
     Column(key="mean", title="mean %", form="percent"),
     Column(key="spread", title="spread", form="decimal"),

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 from pathlib import Path
-from typing import Final, Literal
+from typing import Literal
 
 from rubric_core import ConfigError, RubricFileError, Task
 from rubric_core.files import open_file
@@ -18,10 +18,10 @@ from rubric_judge.quality.criteria.groups import JudgedAnswer
 Format = Literal["run", "ledger", "judged", "trl", "verl", "verifiers", "nemo-gym"]
 """A format of a log."""
 
-_PARQUET: Final = b"PAR1"
-_TRACES: Final = "traces.jsonl"
-_NUMBERED: Final = re.compile(r"\d+\.jsonl")
-_LINES: Final[dict[Format, frozenset[str]]] = {
+_PARQUET = b"PAR1"
+_TRACES = "traces.jsonl"
+_NUMBERED = re.compile(r"\d+\.jsonl")
+_LINES: dict[Format, frozenset[str]] = {
     "run": frozenset({"id", "step", "task_id", "result", "z", "shares"}),
     "judged": frozenset({"line", "task_id", "reward", "result"}),
     "verl": frozenset({"input", "output", "score", "step"}),
@@ -29,9 +29,9 @@ _LINES: Final[dict[Format, frozenset[str]]] = {
     "nemo-gym": frozenset({"responses_create_params"}),
 }
 """Fields that tell which format a line is of."""
-_BY_STEP: Final = frozenset({"run", "trl", "verl"})
+_BY_STEP = frozenset({"run", "trl", "verl"})
 """Formats with a file for each step."""
-_OWN: Final[dict[Format, str]] = {
+_OWN: dict[Format, str] = {
     "trl": "columns of several reward functions",
     "verl": (
         "numbers of `reward_extra_info`. verl 0.9.1 writes those to `trainer.validation_data_dir`, "
@@ -42,7 +42,7 @@ _OWN: Final[dict[Format, str]] = {
     "nemo-gym": "`reward_components`",
 }
 """Name that each stack has for its scores by criterion, for errors."""
-_WANTED: Final = (
+_WANTED = (
     "a run folder or its judgements/step_*.jsonl (run); an SQLite ledger (ledger); lines of "
     "`rubric-judge score` (judged); completions_*.parquet of TRL's log_completions (trl); "
     "<step>.jsonl of verl's rollout_data_dir (verl); traces.jsonl of verifiers (verifiers); "

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, cast
 
 from rubric_core import ConfigError, RubricFileError
 from rubric_core.data.parquet import read_rows
@@ -18,14 +18,14 @@ from rubric_core.files import decode, open_file
 from rubric_judge.quality.criteria.fields import Fields, Place
 from rubric_judge.quality.criteria.groups import JudgedAnswer
 
-_TRL: Final = frozenset({"step", "prompt", "completion", "advantage"})
-_VERL: Final = frozenset(
+_TRL = frozenset({"step", "prompt", "completion", "advantage"})
+_VERL = frozenset(
     {"input", "output", "gts", "score", "step", "reward", "acc", "uid", "request_id"}
 )
 """Columns of TRL and fields of verl that are in every row, and are no scores by criterion."""
-TASK_INDEX: Final = "_ng_task_index"
+TASK_INDEX = "_ng_task_index"
 """NeMo-Gym's key of a group."""
-_FAILURES: Final = "_failures"
+_FAILURES = "_failures"
 
 
 def trl_answers(

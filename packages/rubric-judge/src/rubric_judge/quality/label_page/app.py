@@ -6,7 +6,7 @@ import socket
 from collections.abc import Awaitable, Callable, Sequence
 from http import HTTPStatus
 from types import FrameType
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 import uvicorn
 from fastapi import FastAPI, Query, Request, Response
@@ -23,19 +23,17 @@ from rubric_judge.quality.label_page.writing_desk import Place, Typed, WritingDe
 from rubric_judge.quality.labels.rows import LONGEST_NAME, Rater
 from rubric_judge.ui.page.rendering import render_page, visible
 
-_HEADERS: Final = {
+_HEADERS = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": "frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
 }
-_LARGEST_BODY: Final = 64 * 2**10
-_HOST: Final = re.compile(
-    r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9.-]+))(?::([0-9]{1,5}))?"
-)
+_LARGEST_BODY = 64 * 2**10
+_HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9.-]+))(?::([0-9]{1,5}))?")
 """Form of a browser's header `Host`: an address or name, and perhaps a port."""
-_LAST_PORT: Final = 2**16 - 1
-_OF_ITSELF: Final = {None, "same-origin", "none"}
+_LAST_PORT = 2**16 - 1
+_OF_ITSELF = {None, "same-origin", "none"}
 
 
 def build_app(desk: Desk | WritingDesk, *, token: SecretStr | None = None) -> FastAPI:

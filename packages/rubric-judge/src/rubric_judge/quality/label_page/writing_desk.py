@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Final
+from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
@@ -18,7 +18,7 @@ from rubric_judge.quality.labels.writing import (
 from rubric_judge.quality.labels.written import Truth, is_blank
 from rubric_judge.ui.page.rendering import visible
 
-LONGEST_ANSWER: Final = 10_000
+LONGEST_ANSWER = 10_000
 """Most characters of an answer; so many fit a request, whatever they are."""
 
 

@@ -5,7 +5,7 @@ import io
 from codecs import BOM_UTF8
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Final, Literal, Self, cast
+from typing import Annotated, Literal, Self, cast
 
 from pydantic import (
     BaseModel,
@@ -21,10 +21,10 @@ from rubric_core.errors import NotJsonError, RubricFileError
 from rubric_core.files import decode, read_file
 from rubric_judge.quality.labels.foreign import ForeignScore, Place, Reader
 
-_COLUMNS: Final = ("line", "task_id", "response", "criterion", "score", "rater")
-_STUDIO: Final = "export as JSON, not as JSON-MIN, CSV or others"
-_ARGILLA: Final = "write the records by `dataset.records.to_json(path)`"
-_EXACT: Final = 2**53
+_COLUMNS = ("line", "task_id", "response", "criterion", "score", "rater")
+_STUDIO = "export as JSON, not as JSON-MIN, CSV or others"
+_ARGILLA = "write the records by `dataset.records.to_json(path)`"
+_EXACT = 2**53
 """Bound from which a float does not tell whole numbers apart."""
 
 
@@ -332,7 +332,7 @@ def _records(path: Path) -> Iterator[tuple[Place, dict[str, object]]]:
         yield place, cast("dict[str, object]", record)
 
 
-READERS: Final[Mapping[str, Reader]] = {
+READERS: Mapping[str, Reader] = {
     "csv": read_csv,
     "label_studio": read_label_studio,
     "argilla": read_argilla,

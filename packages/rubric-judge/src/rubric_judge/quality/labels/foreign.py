@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -15,12 +15,10 @@ from rubric_core.files import replacing, text_sha256
 from rubric_judge.pool.ledger.entry import hash_rubric
 from rubric_judge.quality.labels.rows import Label, LabelSource, label_problems
 
-_FULL: Final = frozenset({"yes", "met", "true", "pass"})
-_NONE: Final = frozenset({"no", "unmet", "not met", "false", "fail"})
-_CANNOT_TELL: Final = frozenset({"", "cannot tell", "unsure", "n/a", "na", "none"})
-_NUMBER: Final = re.compile(
-    r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)(e[+-]?[0-9]+)?", re.IGNORECASE
-)
+_FULL = frozenset({"yes", "met", "true", "pass"})
+_NONE = frozenset({"no", "unmet", "not met", "false", "fail"})
+_CANNOT_TELL = frozenset({"", "cannot tell", "unsure", "n/a", "na", "none"})
+_NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)(e[+-]?[0-9]+)?", re.IGNORECASE)
 
 _Model = TypeVar("_Model", bound=BaseModel)
 

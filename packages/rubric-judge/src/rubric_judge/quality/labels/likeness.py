@@ -2,10 +2,9 @@
 
 import re
 from collections.abc import Iterable
-from typing import Final
 
 # The page counts with the same pattern, in templates/write.js.
-_WORD: Final = re.compile(r"[^\W_]+(?:['’._-][^\W_]+)*")
+_WORD = re.compile(r"[^\W_]+(?:['’._-][^\W_]+)*")
 
 
 def words(text: str) -> list[str]:

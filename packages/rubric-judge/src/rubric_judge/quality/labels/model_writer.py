@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated
 
 import anyio
 from pydantic import BaseModel, ConfigDict, ValidationError, WithJsonSchema
@@ -30,11 +30,11 @@ from rubric_judge.ui.page.rendering import text_template
 if TYPE_CHECKING:
     from jinja2 import Template
 
-MOST_SHARED: Final = COPIED - 1
+MOST_SHARED = COPIED - 1
 """Consecutive words of passage or reference that a right answer may repeat."""
-_ATTEMPTS: Final = 2
+_ATTEMPTS = 2
 """Most times that a model is asked for a pair that can be used."""
-_LONGEST_REPLY: Final = 100_000
+_LONGEST_REPLY = 100_000
 
 # Hosted servers refuse a schema with the length that `sealed.Text` states.
 _Text = Annotated[sealed.Text, WithJsonSchema({"type": "string"})]

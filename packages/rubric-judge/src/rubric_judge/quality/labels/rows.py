@@ -4,7 +4,7 @@ import unicodedata
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Final, TypeAlias
+from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictStr
 
@@ -13,10 +13,10 @@ from rubric_core.files import read_each_line, text_sha256
 from rubric_judge.pool.ledger.entry import hash_rubric
 from rubric_judge.quality.responses import read_rows
 
-LONGEST_NAME: Final = 80
-_UNSEEN: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+LONGEST_NAME = 80
+_UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 """Unicode's categories of characters that are invisible or reverse a line, as NUL or U+202E."""
-_BLANK: Final = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
+_BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
 """Letters and marks that show nothing."""
 
 
@@ -124,7 +124,7 @@ class LabelSource:
 FORM = '{"line": 1, "task_id": "…", "criterion": "…", "score": 1.0, "rater": "…"}'
 
 
-Seen: TypeAlias = dict[tuple[str, int, str], tuple[Path, int]]
+Seen = dict[tuple[str, int, str], tuple[Path, int]]
 """Path and line of each label, by rater, response and criterion."""
 
 

@@ -7,7 +7,6 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,14 +16,14 @@ from rubric_core.arrays import FloatArray
 from rubric_judge.quality.labels.rows import LabelSource
 from rubric_judge.quality.responses import read_judgements
 
-IntArray: TypeAlias = NDArray[np.intp]
+IntArray = NDArray[np.intp]
 
-_LEVELS: Final = 3
+_LEVELS = 3
 """Bins of the judge's score z in [0, 1]."""
-_AT_RANDOM: Final = 0.1
+_AT_RANDOM = 0.1
 """Share of the sample that is drawn without regard to strata, so that no response is left out for
 certain and no weight is beyond ten times the mean."""
-_ROUNDS: Final = 200
+_ROUNDS = 200
 
 
 @dataclass(frozen=True, slots=True)

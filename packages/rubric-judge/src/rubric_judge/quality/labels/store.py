@@ -4,7 +4,6 @@ import math
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
 
 from rubric_core.errors import RubricFileError
 from rubric_judge.quality.labels.kept_lines import KeptLines, open_lines
@@ -14,7 +13,7 @@ from rubric_judge.quality.labels.sampling import Drawn
 Cell = tuple[str, int, str]
 """Rater, line of the response and id of the criterion."""
 
-_START: Final = b'{"line":'
+_START = b'{"line":'
 """First bytes of each line; a last line with them but without an end was torn by a crash."""
 
 

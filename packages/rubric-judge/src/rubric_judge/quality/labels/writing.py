@@ -5,14 +5,14 @@ from collections import Counter
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from rubric_core import RubricFileError, Task
 from rubric_judge.pool.ledger.entry import hash_rubric
 from rubric_judge.quality.labels.kept_lines import KeptLines, open_lines
 from rubric_judge.quality.labels.written import Truth, WrittenAnswer, read_written
 
-_START: Final = b'{"question":'
+_START = b'{"question":'
 """First bytes of each line; a last line with them but without an end was torn by a crash."""
 
 

@@ -12,7 +12,7 @@ from enum import StrEnum
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, StrictBool, StrictStr
 
@@ -24,16 +24,16 @@ from rubric_judge.quality.labels.rows import Label, Rater, is_unseen
 from rubric_judge.quality.responses import read_rows
 from rubric_judge.ui.page.tables import counted
 
-WRITTEN_FILE: Final = "written_answers.jsonl"
+WRITTEN_FILE = "written_answers.jsonl"
 """Name of the file, in the folder that holds the tasks."""
 
-FORM: Final = (
+FORM = (
     '{"task_id": "…", "question": "…", "truth": "right", "response": "…", "author": "…"}, where '
     "truth is right or false"
 )
 
 
-COPIED: Final = 12
+COPIED = 12
 """Words in a row from passage or reference answer from which a right answer is a copy."""
 
 
@@ -46,7 +46,7 @@ class Truth(StrEnum):
     """Meets no criterion, in the words of the document."""
 
 
-CONTROLS: Final = {
+CONTROLS = {
     Truth.RIGHT: "right_in_other_words",
     Truth.FALSE: "false_in_the_same_words",
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from rubric_core import Criterion, Task, leaked_ngrams
 from rubric_core.formats.draft import NO_PASSAGE
@@ -24,11 +24,11 @@ from rubric_judge.quality.lint.reading import (
 if TYPE_CHECKING:
     from rubric_core.arrays import FloatArray
 
-_PASSAGE_CHARS: Final[int] = JudgeConfig.model_fields["passage_chars"].default
-_FEWEST_EXPECTED: Final = 3
-_MOST_ABSENT_FRAC: Final = 0.5
+_PASSAGE_CHARS: int = JudgeConfig.model_fields["passage_chars"].default
+_FEWEST_EXPECTED = 3
+_MOST_ABSENT_FRAC = 0.5
 
-_NUMBER: Final = re.compile(r"(?<![\w.])[-+−]?\d[\d,]*(?:\.\d+)?(?:[eE][-+]?\d+)?")
+_NUMBER = re.compile(r"(?<![\w.])[-+−]?\d[\d,]*(?:\.\d+)?(?:[eE][-+]?\d+)?")
 
 
 def lacks_passage(task: Task) -> bool:
@@ -106,8 +106,8 @@ def _unstated(criterion: Criterion, passage: str) -> str:
     )
 
 
-_MOST_ECHO_SHARE: Final = 0.5
-_QUOTED: Final = re.compile(r"`([^`]+)`")
+_MOST_ECHO_SHARE = 0.5
+_QUOTED = re.compile(r"`([^`]+)`")
 
 
 def check_leaks(task: Task) -> Iterator[Finding]:

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
-from typing import Final
 
 from rubric_core import Criterion, Task
 from rubric_judge.checks import directive
@@ -18,14 +17,14 @@ from rubric_judge.quality.lint.reading import (
     directive_of,
 )
 
-_LONGEST_SENTENCE_WORDS: Final = 45
+_LONGEST_SENTENCE_WORDS = 45
 """Most words that the lexical judge takes for one sentence."""
 
-_HEAD: Final = re.compile(r"\s*([A-Za-z][\w -]{0,20}?)\s*:")
+_HEAD = re.compile(r"\s*([A-Za-z][\w -]{0,20}?)\s*:")
 """A word or two before a colon, at the start."""
-_LIKELY_MEANT: Final = 0.75
+_LIKELY_MEANT = 0.75
 
-_BUDGET: Final = PHRASES["budget"]
+_BUDGET = PHRASES["budget"]
 
 
 def check_reach(task: Task) -> Iterator[Finding]:
@@ -112,8 +111,8 @@ def _past_the_budget(task: Task) -> Iterator[Finding]:
             yield _unreachable(what, criterion_id)
 
 
-_DOMINANT_SHARE: Final = 0.5
-_FEWEST_CRITERIA: Final = 3
+_DOMINANT_SHARE = 0.5
+_FEWEST_CRITERIA = 3
 """Fewest criteria to compare; one of two always has half of the weight."""
 
 

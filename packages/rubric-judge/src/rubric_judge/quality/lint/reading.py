@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain, combinations, islice
-from typing import Final, Literal
+from typing import Literal
 
 from rubric_core import Criterion, Task
 from rubric_core.files import toml_beside
@@ -59,18 +59,18 @@ Check = Callable[[Task], Iterator[Finding]]
 """Checks one task, without its file."""
 
 
-_WORDS: Final = toml_beside(__file__, "words.toml")
-PHRASES: Final = {
+_WORDS = toml_beside(__file__, "words.toml")
+PHRASES = {
     name: re.compile(pattern, re.IGNORECASE)
     for name, pattern in _WORDS["phrases"].items()
 }
 """Turns of phrase, by name."""
-_NEGATION: Final = PHRASES["negation"]
+_NEGATION = PHRASES["negation"]
 _ENDING = re.compile(r"(?:n['’]t|['’]s)\b")
 _NUMBER = re.compile(r"(?<![\w.])\d+(?:[.,]\d+)*(?!\w)")
 
-_FRAME: Final = frozenset(stem(word) for word in _WORDS["frame"].split())
-_SUBJECT: Final = frozenset(stem(word) for word in _WORDS["subject"].split())
+_FRAME = frozenset(stem(word) for word in _WORDS["frame"].split())
+_SUBJECT = frozenset(stem(word) for word in _WORDS["subject"].split())
 
 
 @lru_cache(maxsize=4096)
@@ -159,7 +159,7 @@ def has_no_words(criterion: Criterion) -> bool:
     return not is_checked and not terms_of(criterion)
 
 
-_MOST_PAIRS: Final = 10_000
+_MOST_PAIRS = 10_000
 """Most pairs to compare, in about .1 s; a rubric of 141 criteria is compared in full."""
 
 

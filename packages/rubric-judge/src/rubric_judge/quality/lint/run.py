@@ -4,13 +4,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import Final
 
 from rubric_core import SchemaError, Task
 from rubric_core.data.dataset import read_each_row
 from rubric_judge.quality.lint import claims, grounding, reach, reading, wording
 
-CHECKS: Final[tuple[reading.Check, ...]] = (
+CHECKS: tuple[reading.Check, ...] = (
     reach.check_weights,
     wording.check_wording,
     wording.check_contradictions,

@@ -3,7 +3,6 @@
 from collections import defaultdict
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import Final
 
 from rubric_core import Criterion, Task
 from rubric_judge.checks import directive, numeric
@@ -19,11 +18,11 @@ from rubric_judge.quality.lint.reading import (
     overlap,
 )
 
-_NEAR_IDENTICAL: Final = 0.85
-_FEWEST_WORDS: Final = 3
+_NEAR_IDENTICAL = 0.85
+_FEWEST_WORDS = 3
 """Fewest content words for a comparison; shorter descriptions are alike by chance."""
 
-_ELSEWHERE: Final = reading.PHRASES["elsewhere"]
+_ELSEWHERE = reading.PHRASES["elsewhere"]
 
 
 def check_wording(task: Task) -> Iterator[Finding]:
@@ -124,12 +123,12 @@ def _alike(first: Criterion, second: Criterion, *, nearly: bool) -> bool:
     return alike and directive_of(first) == directive_of(second)
 
 
-_SAME_MATTER: Final = 0.75
-_SAME_QUANTITY: Final = 0.6
-_FEWEST_OPPOSED: Final = 2
-_PATTERN_TIMEOUT_S: Final = 0.25
+_SAME_MATTER = 0.75
+_SAME_QUANTITY = 0.6
+_FEWEST_OPPOSED = 2
+_PATTERN_TIMEOUT_S = 0.25
 
-_FORBIDDING: Final = reading.PHRASES["forbidding"]
+_FORBIDDING = reading.PHRASES["forbidding"]
 
 
 def check_contradictions(task: Task) -> Iterator[Finding]:

@@ -6,7 +6,7 @@ as training would take it.
 
 import math
 from collections.abc import Sequence
-from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
+from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 from scipy import stats
@@ -14,10 +14,10 @@ from scipy import stats
 from rubric_core.arrays import BoolArray, FloatArray
 from rubric_judge.quality.reliability.ratings import IntArray, Statistic, ratio
 
-_DIGITS: Final = 9
+_DIGITS = 9
 """Digits to which equal scores agree; a smaller difference is rounding."""
-_ROUNDING: Final = 1e-9
-Metric: TypeAlias = Literal["interval", "ordinal", "nominal"]
+_ROUNDING = 1e-9
+Metric = Literal["interval", "ordinal", "nominal"]
 
 
 class Single(NamedTuple):

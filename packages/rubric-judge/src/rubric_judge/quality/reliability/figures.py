@@ -3,7 +3,6 @@
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
 
 import numpy as np
 from matplotlib.ticker import PercentFormatter
@@ -18,15 +17,15 @@ from rubric_judge.statistics.estimate import Estimate
 from rubric_judge.ui.page import pictures
 from rubric_judge.ui.page.tables import or_dash
 
-_MOST_CRITERIA: Final = 15
-_MOST_PANELS: Final = 3
-_MOST_JUDGES: Final = len(pictures.COLOURS)
-_LEGEND_CHARS: Final = 80
-_NOTE_CHARS: Final = 45
-_FEWEST_PAIRS: Final = 20
+_MOST_CRITERIA = 15
+_MOST_PANELS = 3
+_MOST_JUDGES = len(pictures.COLOURS)
+_LEGEND_CHARS = 80
+_NOTE_CHARS = 45
+_FEWEST_PAIRS = 20
 """Fewest pairs of advantages for a point."""
-_FEWEST_POINTS: Final = 3
-_MOST_POINTS: Final = 8
+_FEWEST_POINTS = 3
+_MOST_POINTS = 8
 
 
 def draw_figures(

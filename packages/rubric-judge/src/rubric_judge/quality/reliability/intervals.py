@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Any, cast
 
 import numpy as np
 from scipy import stats
@@ -15,7 +15,7 @@ from rubric_judge.statistics.bootstrap import drawn_limits
 from rubric_judge.statistics.clusters import ClusteredMean
 from rubric_judge.statistics.estimate import UNKNOWN, Estimate, Unit
 
-_FEWEST: Final = 8
+_FEWEST = 8
 """Fewest units for an interval; fewer tell too little of their spread."""
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import combinations
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -20,12 +20,12 @@ from rubric_judge.quality.reliability.ratings import IntArray, Ratings, Statisti
 from rubric_judge.statistics.estimate import UNKNOWN, Estimate
 from rubric_judge.ui.console.progress import current
 
-_METRICS: Final[dict[str, agreement.Metric]] = {
+_METRICS: dict[str, agreement.Metric] = {
     "alpha": "interval",
     "alpha_ordinal": "ordinal",
     "alpha_nominal": "nominal",
 }
-_TARGETS: Final = (0.8, 0.9, 0.95)
+_TARGETS = (0.8, 0.9, 0.95)
 
 
 def groups_of(ratings: Ratings) -> list[IntArray]:

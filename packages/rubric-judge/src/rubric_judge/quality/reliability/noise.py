@@ -8,7 +8,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -249,7 +249,7 @@ def replicates_needed(icc: float, target: float) -> int | None:
     return max(1, math.ceil(round(k, 9)))
 
 
-_ROUNDING: Final = 1e-9
+_ROUNDING = 1e-9
 
 
 class AdvantagePairs(NamedTuple):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from scipy import stats
@@ -19,7 +19,7 @@ from rubric_judge.statistics.clusters import ClusteredMean
 from rubric_judge.statistics.estimate import UNKNOWN, Estimate, Unit
 from rubric_judge.statistics.shares import binomial_limits, wilson
 
-MET: Final = 0.5
+MET = 0.5
 """Least z that counts as met, for judge and reference alike."""
 
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from statistics import fmean
-from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,7 +75,7 @@ def _mean(values: Iterable[float | None]) -> float | None:
     return fmean(known) if known else None
 
 
-Cells: TypeAlias = Mapping[Pool, tuple[Sequence[int], Sequence[int]]]
+Cells = Mapping[Pool, tuple[Sequence[int], Sequence[int]]]
 """Positions (n, m) of the criteria of each pool."""
 
 
@@ -283,8 +282,8 @@ def _of_labels(path: Path, source: LabelSource, notes: list[str]) -> Iterator[Ra
     ]
 
 
-IntArray: TypeAlias = NDArray[np.intp]
-Statistic: TypeAlias = Callable[[IntArray], float]
+IntArray = NDArray[np.intp]
+Statistic = Callable[[IntArray], float]
 """A number from the drawn rows (responses); nan where they determine none."""
 
 

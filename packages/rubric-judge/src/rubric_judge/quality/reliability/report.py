@@ -1,7 +1,7 @@
 """The report of a reliability study, which is written to `reliability.json`."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 from pydantic import Field
 
@@ -265,12 +265,12 @@ class ReliabilityReport(Report):
         return [Bars.of_shares("Noise of each judge", caption, shares, role="main")]
 
 
-_MOST_CRITERIA: Final = 15
-_MOST_COLUMNS: Final = 4
+_MOST_CRITERIA = 15
+_MOST_COLUMNS = 4
 """Most judges side by side in a terminal of 80 columns."""
 
 
-WORDS: Final = toml_beside(__file__, "words.toml")
+WORDS = toml_beside(__file__, "words.toml")
 """Titles, rows and columns of the tables."""
 
 

@@ -5,14 +5,13 @@ hard by the others, and for other judges.
 """
 
 import math
-from typing import Final
 
 import numpy as np
 
 from rubric_core.arrays import FloatArray
 from rubric_judge.quality.reliability.ratings import Cells, IntArray, Statistic, ratio
 
-_FEWEST: Final = 2
+_FEWEST = 2
 """Fewest judges, and responses, for a correlation."""
 
 

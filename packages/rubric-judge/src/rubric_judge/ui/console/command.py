@@ -20,9 +20,7 @@ from typing import (
     TYPE_CHECKING,
     Annotated,
     Any,
-    Final,
     NoReturn,
-    TypeAlias,
     cast,
     get_args,
 )
@@ -39,12 +37,12 @@ from rubric_judge.ui.console import printing, progress, settings
 if TYPE_CHECKING:
     from rubric_judge.ui.page.tables import Table
 
-Positive: TypeAlias = Annotated[int, Parameter(validator=Number(gte=1, lte=10**6))]
+Positive = Annotated[int, Parameter(validator=Number(gte=1, lte=10**6))]
 """At least 1; more than a million workers, draws or rows is a slip, and would take all memory."""
-Seconds: TypeAlias = Annotated[float, Parameter(validator=Number(gt=0, lte=10**7))]
+Seconds = Annotated[float, Parameter(validator=Number(gt=0, lte=10**7))]
 """Above 0 and at most some months: a thread cannot wait for ever."""
-Share: TypeAlias = Annotated[float, Parameter(validator=Number(gte=0, lt=1))]
-Count: TypeAlias = Annotated[int, Parameter(validator=Number(gte=0, lt=2**63))]
+Share = Annotated[float, Parameter(validator=Number(gte=0, lt=1))]
+Count = Annotated[int, Parameter(validator=Number(gte=0, lt=2**63))]
 """At least 0, and no larger than a file can hold."""
 
 
@@ -104,23 +102,23 @@ def typed_command(program: str, words: Sequence[str], *more: str) -> str:
     return shlex.join([program, *words, *missing])
 
 
-FAILED: Final = 1
+FAILED = 1
 """Exit status of a command whose work has a bad result, or broke off."""
-BAD_INPUT: Final = 2
+BAD_INPUT = 2
 """Exit status for arguments, files or settings that cannot be used."""
-DIVERGED: Final = 6
+DIVERGED = 6
 """Exit status of a training run that an alarm of its audit judge ended."""
-INTERRUPTED: Final = 130
+INTERRUPTED = 130
 """Exit status after Ctrl-C."""
-_BROKEN_PIPE: Final = 141
+_BROKEN_PIPE = 141
 """Exit status that a shell reports for a program that SIGPIPE ended."""
 
-_REMEDIES: Final = {
+_REMEDIES = {
     errno.ENOSPC: "; free some, or write elsewhere",
     errno.EDQUOT: "; free some, or write elsewhere",
     errno.EADDRINUSE: "; choose another port, or 0 for any that is free",
 }
-_ENDLESS: Final = re.compile(r"(\S{80})\S{920,}")
+_ENDLESS = re.compile(r"(\S{80})\S{920,}")
 """Matches runs longer than any path or word that somebody wrote on purpose."""
 
 

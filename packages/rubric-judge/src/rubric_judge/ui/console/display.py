@@ -4,12 +4,11 @@ import contextlib
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Final
 
 from rubric_judge.ui.console.snapshot import PhaseSnapshot, PhaseState, phase_line
 
-EVERY_S: Final = 30.0
-WORTH_S: Final = 2.0
+EVERY_S = 30.0
+WORTH_S = 2.0
 """The end of a phase that took less, and counted nothing, is not told."""
 
 

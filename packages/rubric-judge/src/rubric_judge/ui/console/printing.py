@@ -7,7 +7,7 @@ headers are broken between words, then texts, then figures; names are broken aft
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -17,17 +17,17 @@ from rich.text import Text
 if TYPE_CHECKING:
     from rubric_judge.ui.page.tables import Table
 
-Printed: TypeAlias = str | Text
+Printed = str | Text
 """A cell: words as they are, or with a style."""
 
-_GAPS: Final = (2, 1)
+_GAPS = (2, 1)
 """Blanks between two columns: 1 where words would have to be broken otherwise."""
-_LEAST: Final = 7
+_LEAST = 7
 """Width that a column keeps, however narrow the terminal."""
-_FIGURE: Final = re.compile(r"[+−-]?[$<~±]?\d.*|[–-]|", re.DOTALL)
+_FIGURE = re.compile(r"[+−-]?[$<~±]?\d.*|[–-]|", re.DOTALL)
 """Matches cells of figures; a column of them is aligned on the right."""
-_SENTENCE: Final = re.compile(r"[a-z]{3,} [a-z]{3,} [a-z]{2,}", re.IGNORECASE)
-_PIECE: Final = re.compile(r"[^_/.:@,=-]*[_/.:@,=-]+|[^_/.:@,=-]+")
+_SENTENCE = re.compile(r"[a-z]{3,} [a-z]{3,} [a-z]{2,}", re.IGNORECASE)
+_PIECE = re.compile(r"[^_/.:@,=-]*[_/.:@,=-]+|[^_/.:@,=-]+")
 """Matches the pieces of a name, each with the marks after it."""
 
 

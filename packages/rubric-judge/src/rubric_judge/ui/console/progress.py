@@ -11,14 +11,14 @@ import threading
 import time
 from collections.abc import Callable, Generator
 from contextvars import ContextVar, Token
-from typing import Final, Self
+from typing import Self
 
 from rubric_judge.ui.console.display import Display, Lines
 from rubric_judge.ui.console.snapshot import Pace, PhaseSnapshot, PhaseState, phase_line
 
-QUIET_S: Final = 1.0
+QUIET_S = 1.0
 """Shortest phase that is reported in lines."""
-_WATCHED_EVERY_S: Final = 1.0
+_WATCHED_EVERY_S = 1.0
 _current: ContextVar[Progress] = ContextVar("progress")
 
 

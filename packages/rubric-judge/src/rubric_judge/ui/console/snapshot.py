@@ -1,15 +1,15 @@
 """How far a phase is at one moment, and the line that says so."""
 
 from collections import deque
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple
 
-PhaseState: TypeAlias = Literal["going on", "done", "stopped"]
+PhaseState = Literal["going on", "done", "stopped"]
 
-_MINUTE_S: Final = 60
-_HOUR_S: Final = 3600
-_SLOW: Final = 0.1
+_MINUTE_S = 60
+_HOUR_S = 3600
+_SLOW = 0.1
 """Rates below this are given as seconds for one."""
-_WHOLE: Final = 10
+_WHOLE = 10
 """Numbers from here on are given without decimals."""
 
 
@@ -94,8 +94,8 @@ def _rate(rate: float) -> str:
     return f"{rate:,.0f}/s" if rate >= _WHOLE else f"{rate:.2g}/s"
 
 
-_CHANGES_KEPT: Final = 30
-_CLOSEST_S: Final = 1.0
+_CHANGES_KEPT = 30
+_CLOSEST_S = 1.0
 """Changes nearer to each other than this are one: the window is half a minute at least."""
 
 

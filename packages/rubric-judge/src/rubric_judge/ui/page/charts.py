@@ -5,14 +5,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, groupby
 from statistics import fmean
-from typing import Final, Literal, Self, TypeAlias
+from typing import Literal, Self
 
 from markupsafe import Markup
 
 Width = Literal["wide", "narrow"]
 """The width of a desktop, or that of a phone and of paper."""
 
-_SIZES: Final = {
+_SIZES = {
     ("lead", "wide"): (1080, 300),
     ("lead", "narrow"): (350, 230),
     ("small", "wide"): (520, 210),
@@ -23,17 +23,17 @@ RIGHT = 12
 TOP = 12
 BOTTOM = 26
 """Margins around the axes, in units of the drawing."""
-_LEVELS: Final = 4
-_MOST_POINTS: Final = 400
+_LEVELS = 4
+_MOST_POINTS = 400
 """Most points drawn of one line: more cannot be told apart."""
-_MARKED_POINTS: Final = 12
+_MARKED_POINTS = 12
 """Lines with at most this many points show each of them."""
-_SMOOTHED_STEPS: Final = 20
+_SMOOTHED_STEPS = 20
 """Lines with this many steps are also drawn smooth: the mean of a window of a tenth of them."""
-_LABEL_ROOM: Final = 46
-_GAP: Final = 1.5
+_LABEL_ROOM = 46
+_GAP = 1.5
 """Gap between bars."""
-_Pair: TypeAlias = tuple[float, float]
+_Pair = tuple[float, float]
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ class Bar:
     """Upper end of the interval; `low` is the other."""
 
 
-Share: TypeAlias = tuple[str, tuple[float | None, float | None, float | None], str]
+Share = tuple[str, tuple[float | None, float | None, float | None], str]
 """A name, the share with the ends of its interval, and a note."""
 
 

@@ -1,11 +1,11 @@
 """Parts of a task that a page shows only if its maker asks for passages and rubrics."""
 
-from typing import Any, Final
+from typing import Any
 
 from rubric_core import Task
 from rubric_judge.ui.page.rendering import shortened, visible
 
-MAX_PASSAGE_CHARS: Final = 20_000
+MAX_PASSAGE_CHARS = 20_000
 
 
 def told_grounding(

@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, cast
 
 import matplotlib as mpl
 from matplotlib import figure as mpl_figure
@@ -17,23 +17,23 @@ from numpy.typing import ArrayLike
 from rubric_core.files import replacing, toml_beside
 
 # matplotlib's own annotations leave most of its keyword arguments untyped.
-Axes: TypeAlias = Any
-Figure: TypeAlias = Any
+Axes = Any
+Figure = Any
 
-COLOURS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 """Okabe and Ito's colours that show on white."""
-_STYLE: Final = toml_beside(__file__, "pictures.toml")
-INK: Final[str] = _STYLE["text.color"]
-MUTED: Final[str] = _STYLE["axes.edgecolor"]
+_STYLE = toml_beside(__file__, "pictures.toml")
+INK: str = _STYLE["text.color"]
+MUTED: str = _STYLE["axes.edgecolor"]
 
-_TITLE_CHARS: Final = 60
-_ROW_CHARS: Final = 32
-LINE_INCHES: Final = 0.18
+_TITLE_CHARS = 60
+_ROW_CHARS = 32
+LINE_INCHES = 0.18
 """Height of a line of type."""
-_NARROW_CHARS: Final = 26
+_NARROW_CHARS = 26
 """Three labels of this length stand side by side."""
 
-_METADATA: Final[dict[str, dict[str, None]]] = {
+_METADATA: dict[str, dict[str, None]] = {
     "png": {"Software": None},
     "svg": {"Date": None},
     "pdf": {"CreationDate": None, "Producer": None},

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache, lru_cache
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from markupsafe import Markup
 
@@ -22,12 +22,12 @@ from rubric_judge.ui.page.tables import Report, bounds, written
 if TYPE_CHECKING:
     import jinja2
 
-_UNSEEN: Final = re.compile(
+_UNSEEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff"
     "\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
 )
-_MARK: Final = "[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff]"
-_STACKED: Final = re.compile(f"({_MARK}{{3}}){_MARK}+")
+_MARK = "[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff]"
+_STACKED = re.compile(f"({_MARK}{{3}}){_MARK}+")
 """More marks over one letter than any language writes; they would cover the lines beside it."""
 
 
@@ -57,7 +57,7 @@ def _code_point(match: re.Match[str]) -> str:
     return f"[U+{ord(match[0]):04X}]"
 
 
-_KIT: Final = __package__ or ""
+_KIT = __package__ or ""
 
 
 def render_page(
@@ -158,7 +158,7 @@ def _readings(charts: Sequence[Chart]) -> Markup:
     return inert_json({chart.key: chart.readings() for chart in charts})
 
 
-_FILTERS: Final = {
+_FILTERS = {
     "visible": visible, "written": written, "bounds": bounds, "readings": _readings,
 }  # fmt: skip
 

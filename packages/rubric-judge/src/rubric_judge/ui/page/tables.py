@@ -3,7 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from string import Formatter
-from typing import Any, Final, Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -17,7 +17,7 @@ Form = Literal[
 ]  # fmt: skip
 """How a column is written; percentages, differences and marks out of ten are shares in data."""
 
-_MISSING: Final = "–"
+_MISSING = "–"
 
 
 class Part(BaseModel):
@@ -243,7 +243,7 @@ class Table(Part):
         return differ and written(mine, form) == written(max(peers), form)
 
 
-_TABLE: Final = toml_beside(__file__, "tables.toml")
+_TABLE = toml_beside(__file__, "tables.toml")
 
 
 def written(value: float | None, form: Form) -> str:
@@ -350,7 +350,7 @@ class _OrDash(Formatter):
         return super().format_field(value, format_spec)
 
 
-_OR_DASH: Final = _OrDash()
+_OR_DASH = _OrDash()
 
 
 def counted(count: int, noun: str, plural: str = "") -> str:
@@ -470,7 +470,7 @@ def _tex_number(text: str) -> str:
     return text.replace("−", "-").replace(",", "{,}")
 
 
-_TEX: Final = str.maketrans(_TABLE["tex"])
+_TEX = str.maketrans(_TABLE["tex"])
 
 
 def _tex(text: str) -> str:
