@@ -157,8 +157,11 @@ def _check_kind(mode: int, path: str) -> None:
     place = os.path.abspath(path)  # noqa: PTH100  # `resolve` would follow /dev/stdin
     if place != os.devnull and not place.startswith(_DESCRIPTORS):
         kind = "a named pipe" if stat.S_ISFIFO(mode) else "a device"
-        what = f"this is {kind} and may never end: name a regular file, or /dev/stdin"
-        raise OSError(errno.EINVAL, what, path)
+        raise OSError(
+            errno.EINVAL,
+            f"this is {kind} and may never end: name a regular file, or /dev/stdin",
+            path,
+        )
 
 
 def read_file(path: Path) -> bytes:

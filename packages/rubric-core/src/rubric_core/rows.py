@@ -81,8 +81,9 @@ def read_growing(
                 row = model.model_validate_json(line)
             except ValidationError as error:
                 if line.endswith(b"\n"):
-                    remedy = "repair or remove the row"
-                    raise row_error(error, remedy, path=path, line=number) from None
+                    raise row_error(
+                        error, "repair or remove the row", path=path, line=number
+                    ) from None
                 if notes is not None:
                     notes.append(
                         f"The last line of {path.name} is incomplete and was left out: "

@@ -83,8 +83,9 @@ def _entry_for(path: Path, table: Mapping[str, _Entry]) -> _Entry:
         fault = f"the suffix is {suffix!r}"
     else:
         fault = "the name has no suffix"
-    problem = f"{fault}: tasks are kept in .jsonl or .parquet files"
-    raise RubricFileError(problem, path=path)
+    raise RubricFileError(
+        f"{fault}: tasks are kept in .jsonl or .parquet files", path=path
+    )
 
 
 def _tasks(path: Path) -> Iterator[Task]:

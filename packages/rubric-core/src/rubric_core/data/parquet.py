@@ -46,14 +46,16 @@ def read_rows(path: Path) -> Iterator[tuple[int, dict[str, object]]]:
             for number, row in enumerate(bounded_rows(file), start=1):
                 if isinstance(row, LongRow):
                     size = f"{row.size_bytes} bytes and may have {_MOST_ROW_BYTES}"
-                    problem = f"the row has {size}: shorten its texts"
-                    raise RubricFileError(problem, path=path, line=number)
+                    raise RubricFileError(
+                        f"the row has {size}: shorten its texts", path=path, line=number
+                    )
                 yield number, cast("dict[str, object]", without_nulls(row))
         except TooLargeError as error:
             raise RubricFileError(str(error), path=path) from None
         except (pa.ArrowException, OSError):
-            problem = "not a readable Parquet file: write it again"
-            raise RubricFileError(problem, path=path) from None
+            raise RubricFileError(
+                "not a readable Parquet file: write it again", path=path
+            ) from None
 
 
 def bounded_rows(

@@ -278,13 +278,15 @@ def read_checkeval(path: Path) -> Iterator[Draft]:
         elif part == "sub_aspect" and text.endswith(":"):
             aspect = text.removesuffix(":")
         else:
-            problem = (
-                "is neither `definition:`, `sub_aspect:`, an aspect nor a question"
+            raise RubricFileError(
+                "is neither `definition:`, `sub_aspect:`, an aspect nor a question",
+                path=path,
+                line=number,
             )
-            raise RubricFileError(problem, path=path, line=number)
     if not criteria:
-        problem = "holds no `sub_aspect:` with questions under it"
-        raise RubricFileError(problem, path=path)
+        raise RubricFileError(
+            "holds no `sub_aspect:` with questions under it", path=path
+        )
     yield Draft(tuple(criteria), source_id=path.stem)
 
 

@@ -140,12 +140,13 @@ def find_header(
     header = _Guess(columns, body, chosen, path).header(place)
     if not header.has("criterion"):
         listed = ", ".join(column.shown for column in columns[:_MOST_NAMED])
-        problem = (
+        raise RubricFileError(
             f"no column is known as the criterion; row {place + 1} has {listed}: name the "
             "columns in the first row, as `criterion`, `weight` and `question`, or say "
-            "`--column criterion=NAME` (or its letter: `--column criterion=B`)"
+            "`--column criterion=NAME` (or its letter: `--column criterion=B`)",
+            path=path,
+            line=place + 1,
         )
-        raise RubricFileError(problem, path=path, line=place + 1)
     return header
 
 
@@ -278,11 +279,12 @@ class _Guess:
         elif all(self._values(each) == first for each in columns):
             return
         listed = " and ".join(f"{each.shown} ({each.letter})" for each in columns)
-        problem = (
+        raise RubricFileError(
             f"{listed} may each be the {part_words(part)}, and they differ: name one of "
-            f"them, by `--column {part}={columns[0].letter}`"
+            f"them, by `--column {part}={columns[0].letter}`",
+            path=self.path,
+            line=row + 1,
         )
-        raise RubricFileError(problem, path=self.path, line=row + 1)
 
     def _values(self, column: Column) -> list[Cell]:
         return [cell_at(cells, column.place) for cells in self.body]

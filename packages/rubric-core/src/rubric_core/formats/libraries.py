@@ -155,8 +155,9 @@ def _rated(item: Row, *, lost: bool) -> str:
         case "rubric":
             return scale_of(item, lost=lost)
         case _:
-            problem = "must be `binary`, `likert`, `numeric` or `rubric`"
-            raise item.error(problem, "type")
+            raise item.error(
+                "must be `binary`, `likert`, `numeric` or `rubric`", "type"
+            )
 
 
 def _between(low: float, high: float, *, lost: bool) -> str:

@@ -106,8 +106,9 @@ class Row:
                     return str(int(value))
                 return repr(value)
             case _:
-                problem = f"must be a text or a number, not {_kind(value)}"
-                raise self.error(problem, name)
+                raise self.error(
+                    f"must be a text or a number, not {_kind(value)}", name
+                )
 
     def items(self, *names: str) -> list[object]:
         """Return a list that must be there, its items not read yet; a JSON text is decoded."""

@@ -255,8 +255,9 @@ def _read_prompt(row: Row, name: str) -> Draft:
     scale = _section(sections, _SCALE)
     levels = {int(score): text for score, text in _LEVEL.findall(scale)}
     if not instruction or len(levels) != len(_LEVELS):
-        problem = "is no Prometheus prompt: an instruction and levels 1 to 5"
-        raise row.error(problem, name)
+        raise row.error(
+            "is no Prometheus prompt: an instruction and levels 1 to 5", name
+        )
     known = (_INSTRUCTION, _SCALE, _REFERENCE, *_NOT_RUBRIC)
     unread = [title for title in sections if not title.startswith(known)]
     if unread or before.strip():

@@ -67,10 +67,10 @@ def read_sheet(path: Path, sheet: str | None = None) -> Sheet:
     if suffix in _WORKBOOK_SUFFIXES:
         return _workbook_sheet(path, sheet)
     if suffix not in _TEXT_SUFFIXES:
-        problem = (
-            f"the suffix is {path.suffix!r}: save the table as .csv (UTF-8) or .xlsx"
+        raise RubricFileError(
+            f"the suffix is {path.suffix!r}: save the table as .csv (UTF-8) or .xlsx",
+            path=path,
         )
-        raise RubricFileError(problem, path=path)
     if sheet is not None:
         raise ConfigError(
             f"{path} is a text file, which has no sheets: leave --sheet out",
@@ -88,12 +88,13 @@ def _text_sheet(path: Path) -> Sheet:
     try:
         rows.extend([cell.strip() for cell in cells] for cells in lines)
     except csv.Error as error:
-        problem = (
+        raise RubricFileError(
             f"not a readable table: {error}, in a row that begins after row {len(rows)}: a "
             "quote within a cell is written twice, and each cell that begins with one ends "
-            "with one"
-        )
-        raise RubricFileError(problem, path=path, line=len(rows) + 1) from None
+            "with one",
+            path=path,
+            line=len(rows) + 1,
+        ) from None
     if named:
         rows[0] = []
     return Sheet(rows, comma_decimals=delimiter == ";")
@@ -108,14 +109,16 @@ def _decoded(content: bytes, path: Path) -> str:
     try:
         text = content.decode(encoding)
     except UnicodeDecodeError as error:
-        problem = (
+        raise RubricFileError(
             f"not {encoding.upper()} at byte {error.start}: save it as 'CSV UTF-8', which "
-            "Excel lists as a type of its own"
-        )
-        raise RubricFileError(problem, path=path) from None
+            "Excel lists as a type of its own",
+            path=path,
+        ) from None
     if "\0" in text:
-        problem = "holds NUL characters, which no table has: save it as 'CSV UTF-8'"
-        raise RubricFileError(problem, path=path)
+        raise RubricFileError(
+            "holds NUL characters, which no table has: save it as 'CSV UTF-8'",
+            path=path,
+        )
     return text
 
 
@@ -175,11 +178,11 @@ def _check_size(file: BinaryIO, path: Path) -> None:
     except zipfile.BadZipFile as error:
         raise _unreadable(path, error) from None
     if size > _MOST_WORKBOOK_BYTES:
-        problem = (
+        raise RubricFileError(
             f"the workbook has {size} bytes unpacked and may have {_MOST_WORKBOOK_BYTES}: "
-            "save its sheet as .csv"
+            "save its sheet as .csv",
+            path=path,
         )
-        raise RubricFileError(problem, path=path)
     file.seek(0)
 
 

@@ -58,10 +58,10 @@ def read_reply(rubric: Rubric, text: str, *, with_evidence: bool = False) -> Val
             reason=Reason.TOTAL_MISMATCH,
         )
     if abs(max_total - rubric.total_weight) > slack:
-        detail = (
-            f"max_total {max_total!r}, the rubric's weight is {rubric.total_weight!r}"
+        raise ReplyError(
+            f"max_total {max_total!r}, the rubric's weight is {rubric.total_weight!r}",
+            reason=Reason.MAX_TOTAL_MISMATCH,
         )
-        raise ReplyError(detail, reason=Reason.MAX_TOTAL_MISMATCH)
     quotes = _quotes(rubric, reply["evidence"]) if with_evidence else {}
     return ValidReply(scores, _writable(reasoning), quotes)
 
@@ -102,8 +102,10 @@ def read_group_reply(
     by_response = cast("dict[str, object]", value)
     unknown = by_response.keys() - set(responses)
     if unknown:
-        detail = f"scores of {len(unknown)} responses that there are not"
-        raise ReplyError(detail, reason=Reason.UNKNOWN_CRITERION)
+        raise ReplyError(
+            f"scores of {len(unknown)} responses that there are not",
+            reason=Reason.UNKNOWN_CRITERION,
+        )
     scores: dict[str, dict[str, float]] = {}
     for name in responses:
         if name not in by_response:
@@ -196,8 +198,10 @@ def _scores(rubric: Rubric, value: object) -> dict[str, float]:
     for criterion in rubric:
         score = _number(values[criterion.id], f"the score of {criterion.id!r}")
         if not 0 <= score <= criterion.weight:
-            detail = f"the score of {criterion.id!r} is {score!r}, not in [0, {criterion.weight!r}]"
-            raise ReplyError(detail, reason=Reason.SCORE_OUT_OF_RANGE)
+            raise ReplyError(
+                f"the score of {criterion.id!r} is {score!r}, not in [0, {criterion.weight!r}]",
+                reason=Reason.SCORE_OUT_OF_RANGE,
+            )
         scores[criterion.id] = score
     return scores
 

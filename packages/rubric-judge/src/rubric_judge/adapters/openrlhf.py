@@ -143,11 +143,11 @@ def _completion_of(query: str, prompt: str) -> str:
     bare_prompt = "".join(prompt.split())
     overlap = _overlap(bare_prompt, bare_query)
     if overlap < min(_LEAST_PROMPT_CHARS, len(bare_prompt)):
-        problem = (
+        raise SchemaError(
             f"the query ({len(query)} characters) does not begin with its prompt "
-            f"({len(prompt)}): the tokenizer does not give back what it is given"
+            f"({len(prompt)}): the tokenizer does not give back what it is given",
+            field="queries",
         )
-        raise SchemaError(problem, field="queries")
     return query[places[overlap - 1] + 1 :].lstrip()
 
 

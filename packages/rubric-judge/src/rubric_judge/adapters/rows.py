@@ -145,12 +145,12 @@ class TaskSource:
             if "task_id" not in row:
                 raise no_task_column(row)
             quoted_id = _shown(row["task_id"])
-            problem = (
+            raise ConfigError(
                 f"no task has the id {quoted_id} ({len(self._tasks)} are known) and the row has "
                 "no column 'rubric' or 'criteria': give `tasks` the file that the ids are "
-                "from, or the rows a rubric"
+                "from, or the rows a rubric",
+                location="task_id",
             )
-            raise ConfigError(problem, location="task_id")
         question = row.get("question")
         question_text = prompt if question is None else question
         criteria = criteria_of(row[column], column=column)

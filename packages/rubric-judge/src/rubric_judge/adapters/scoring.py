@@ -369,11 +369,10 @@ class RubricScorer:
         lost = [judgement.result for judgement in judgements if judgement.unavailable]
         if lost and self._on_unavailable == "raise":
             detail = lost[0].detail or "no detail"
-            message = (
+            raise UnavailableRewardError(
                 f"{len(lost)} of {len(judgements)} judgements did not happen, the first for "
                 f"{lost[0].reason}: {detail}; on_unavailable='raise' ends the training"
             )
-            raise UnavailableRewardError(message)
         answered = [result for result in results if result.unanswered is None]
         self._outage.seen(answered, on_unavailable=self._on_unavailable)
         self._unclosed.seen(views)

@@ -66,11 +66,11 @@ def make_folder(out: Path, *, flag: str) -> None:
         with tempfile.TemporaryFile(dir=out):
             pass
     except OSError as error:
-        problem = (
+        raise ConfigError(
             f"{flag} {out}: cannot be made a folder to write to ({error.strerror}): name "
-            "another folder"
-        )
-        raise ConfigError(problem, location=flag.lstrip("-")) from None
+            "another folder",
+            location=flag.lstrip("-"),
+        ) from None
 
 
 def require_writable(

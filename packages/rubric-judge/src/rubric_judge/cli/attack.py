@@ -136,8 +136,10 @@ def _chosen(suites: Sequence[Path], names: Sequence[str]) -> Mapping[str, Builde
                 f"{folder}: {len(suite.skipped)} files hold no attacks", file=sys.stderr
             )
     if unknown := [name for name in names if name not in families]:
-        problem = f": {unknown[0]!r} is no family; use some of {', '.join(families)}"
-        raise flag_error("families", problem)
+        raise flag_error(
+            "families",
+            f": {unknown[0]!r} is no family; use some of {', '.join(families)}",
+        )
     return {name: families[name] for name in names} if names else families
 
 

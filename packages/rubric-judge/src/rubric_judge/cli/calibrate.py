@@ -54,8 +54,10 @@ class _Asked(NamedTuple):
     def configuration(self) -> Path:
         """The judge's; it must be given, but where its judgements are."""
         if self.judge is None:
-            problem = ": there is no judge; give its configuration (or, for verdicts, --judgements)"
-            raise flag_error("judge", problem)
+            raise flag_error(
+                "judge",
+                ": there is no judge; give its configuration (or, for verdicts, --judgements)",
+            )
         return self.judge
 
 
@@ -328,18 +330,20 @@ def _read(paths: Sequence[Path], labelled: _Labelled, judge: Path | None) -> _Ju
         for rating in read_ratings(path, labelled.tasks):
             view = labelled.views.get(rating.line)
             if view is None or view.task_id != rating.task_id:
-                problem = (
+                raise RubricFileError(
                     f"judges line {rating.line} as a response to task {rating.task_id!r}, "
                     "which it is not in the file of responses: give the responses that were "
-                    "judged"
+                    "judged",
+                    path=path,
                 )
-                raise RubricFileError(problem, path=path)
             ratings.append(rating)
     if judge is None:
         return _Judged(ratings, None, 0)
     configured = judging.read_judge(judge, workers=1).make()
     others = {rating.judge for rating in ratings} - {configured.name}
     if others:
-        problem = f" {judge}: it is {configured.name!r}; the judgements are of {min(others)!r}"
-        raise flag_error("judge", problem)
+        raise flag_error(
+            "judge",
+            f" {judge}: it is {configured.name!r}; the judgements are of {min(others)!r}",
+        )
     return _Judged(ratings, fingerprint(configured), 0)

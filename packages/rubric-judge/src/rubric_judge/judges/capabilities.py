@@ -136,8 +136,9 @@ def check_group(judge: GroupJudge, views: Sequence[JudgeView]) -> None:
         (view.task_id, view.question, view.grounding, view.rubric) for view in views
     }
     if len(tasks) != 1 or len({view.response for view in views}) < len(views):
-        msg = f"{len(views)} views of {len(tasks)} tasks: give different responses to one task"
-        raise ValueError(msg)
+        raise ValueError(
+            f"{len(views)} views of {len(tasks)} tasks: give different responses to one task"
+        )
     if len(views) > judge.max_group:
         raise JudgeSetupError(
             f"task {views[0].task_id!r} has {len(views)} different responses to judge "

@@ -256,8 +256,9 @@ def _decoded(body: bytes) -> dict[str, object]:
     except UnicodeDecodeError:
         decoded = None
     except NotJsonError as error:
-        message = f"a success that is no JSON object ({error}); check `api_base`"
-        raise transport_error(message) from None
+        raise transport_error(
+            f"a success that is no JSON object ({error}); check `api_base`"
+        ) from None
     if not isinstance(decoded, dict):
         raise transport_error("a success that is no JSON object; check `api_base`")
     return cast("dict[str, object]", decoded)
@@ -355,8 +356,11 @@ def _text(content: object, usage: Usage | None) -> str:
     known = {*text_kinds, *_WORDS["thought_parts"]}
     is_known = bool(parts) and all(part.get("type") in known for part in parts)
     if not is_known or not all(isinstance(text, str) for text in texts):
-        message = "an answer whose content is in a form that is not known"
-        raise transport_error(message, Reason.JUDGE_ERROR, usage=usage)
+        raise transport_error(
+            "an answer whose content is in a form that is not known",
+            Reason.JUDGE_ERROR,
+            usage=usage,
+        )
     return "".join(str(text) for text in texts)
 
 

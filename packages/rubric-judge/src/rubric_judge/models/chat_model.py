@@ -311,24 +311,23 @@ class ChatModel(ClosesItself):
         if first == by.model:
             return
         where = f" at {by.deployment}" if by.deployment else ""
-        detail = (
-            f"{by.model!r} answered{where} where {first!r} did before: start again with one "
-            "model, or set allow_fallback_models: true"
-        )
         raise JudgeTransportError(
-            Reason.OTHER_MODEL, detail, usage=usage, attempts=attempts
+            Reason.OTHER_MODEL,
+            f"{by.model!r} answered{where} where {first!r} did before: start again with one "
+            "model, or set allow_fallback_models: true",
+            usage=usage,
+            attempts=attempts,
         )
 
     def _require_room(self, answer: ChatReply) -> None:
         """Refuse a server whose context is too small even for the question of the check."""
         if answer.finish == "full":
-            detail = (
+            raise JudgeTransportError(
+                Reason.BAD_REQUEST,
                 f"a question of one line and max_tokens={self._config.max_tokens} do not fit "
                 "into the model's context: lower `max_tokens`, or serve the model with a "
-                "longer context"
-            )
-            raise JudgeTransportError(
-                Reason.BAD_REQUEST, detail, attempts=answer.attempts
+                "longer context",
+                attempts=answer.attempts,
             )
 
     def _request(

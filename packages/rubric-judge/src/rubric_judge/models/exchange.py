@@ -90,10 +90,9 @@ class Connections:
 
             # The answer that is still to come on it would be taken for the next request's.
             drop_latest_connection()
-            message = (
+            raise transport_error(
                 f"an answer to another request: its {_REQUEST_ID} is not this one's"
             )
-            raise transport_error(message)
 
     async def get(self, url: str, *, silence_s: float) -> Answer:
         """Request a page; otherwise as `post`."""

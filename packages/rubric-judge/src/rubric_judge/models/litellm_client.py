@@ -339,11 +339,12 @@ def _require_provider(litellm: Any, config: ModelConfig) -> None:
             model, custom_llm_provider=provider, api_base=config.api_base
         )
     except litellm.BadRequestError:
-        detail = (
+        raise JudgeTransportError(
+            Reason.BAD_REQUEST,
             f"litellm knows no provider for model {model!r}: name it as openai/{model} or "
-            f"hosted_vllm/{model}, or set `transport: direct`"
-        )
-        raise JudgeTransportError(Reason.BAD_REQUEST, detail, attempts=0) from None
+            f"hosted_vllm/{model}, or set `transport: direct`",
+            attempts=0,
+        ) from None
 
 
 def _unset(litellm: Any, model: str) -> tuple[str, ...]:
@@ -356,8 +357,9 @@ def _unset(litellm: Any, model: str) -> tuple[str, ...]:
     # like a network failure. Clouds are left out: they have more ways to identify the caller.
     missing = litellm.validate_environment(model)["missing_keys"]
     if missing and all(name.endswith("_API_KEY") for name in missing):
-        detail = (
-            f"no key: export {' or '.join(missing)}, or name another in `api_key_env`"
+        raise JudgeTransportError(
+            Reason.AUTH,
+            f"no key: export {' or '.join(missing)}, or name another in `api_key_env`",
+            attempts=0,
         )
-        raise JudgeTransportError(Reason.AUTH, detail, attempts=0)
     return tuple(missing)

@@ -67,8 +67,9 @@ def refusal_or_raise(
         return ChatReply("", "full")
     if no_deployment(failed, litellm):
         pause_s = getattr(failed, "cooldown_time", None)
-        what = "no deployment is left for now"
-        raise transport_error(what, Reason.RATE_LIMITED, retry_after=pause_s)
+        raise transport_error(
+            "no deployment is left for now", Reason.RATE_LIMITED, retry_after=pause_s
+        )
     body = _body(failed)
     status = getattr(failed, "status_code", None)
     if read_refusal(body, status=_whole(status)).about == "context":

@@ -288,8 +288,10 @@ class RoutedCall:
                     }
                 )
         except TimeoutError:
-            detail = f"no answer within {limit_s:g} s: check that the server is up and not busy"
-            raise JudgeTransportError(Reason.TIMEOUT, detail) from None
+            raise JudgeTransportError(
+                Reason.TIMEOUT,
+                f"no answer within {limit_s:g} s: check that the server is up and not busy",
+            ) from None
         finally:
             model_info: dict[str, object] = metadata.get("model_info") or {}
             self.chosen = str(model_info.get("id", ""))

@@ -151,8 +151,11 @@ def check_secrets(path: Path, parameters: _Options, *, key: str) -> None:
         variable = named_variable(value)
         if variable is not None:
             if not variable.isidentifier() or shown_name(variable) != variable:
-                what = "needs the name of an environment variable after os.environ/, and no key"
-                raise wrong(path, place, what)
+                raise wrong(
+                    path,
+                    place,
+                    "needs the name of an environment variable after os.environ/, and no key",
+                )
         elif value is not None and SECRET.search(name):
             # Credentials of a cloud may be written out as a mapping.
             is_cloud = name.endswith("credentials") and isinstance(value, dict)

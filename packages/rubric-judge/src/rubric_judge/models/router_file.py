@@ -186,8 +186,11 @@ def read_router_file(path: Path, *, model: str) -> RouterFile:
         if name not in (groups if key == "model_group_alias" else known):
             known_names = ", ".join(sorted(map(shown_name, known)))
             hint = remedy(name, known, otherwise=f"it has {known_names}")
-            what = f"no model_name in model_list is {shown_name(name)!r}: {hint}"
-            raise wrong(path, key, what)
+            raise wrong(
+                path,
+                key,
+                f"no model_name in model_list is {shown_name(name)!r}: {hint}",
+            )
     return RouterFile(path, deployments, settings, keys, ignored)
 
 
@@ -252,8 +255,11 @@ def _aliases(
     for alias, target in mapping(settings.get("model_group_alias")).items():
         group = mapping(target).get("model", target)
         if not isinstance(group, str):
-            key = f"{keys['model_group_alias']}.{shown_name(alias)}"
-            raise wrong(path, key, "needs the model_name of a group")
+            raise wrong(
+                path,
+                f"{keys['model_group_alias']}.{shown_name(alias)}",
+                "needs the model_name of a group",
+            )
         yield alias, group
 
 

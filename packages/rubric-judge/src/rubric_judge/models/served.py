@@ -76,8 +76,9 @@ class ModelServer(chat.ClosesItself):
                 if error.reason is Reason.AUTH:
                     remedy = f": {key_remedy(self._config)}"
                 address = repr(self._address)
-                message = f"no model is served at {address}: {error.detail}{remedy}"
-                raise JudgeSetupError(message) from None
+                raise JudgeSetupError(
+                    f"no model is served at {address}: {error.detail}{remedy}"
+                ) from None
             return ()
         return tuple(_entries(listed))
 

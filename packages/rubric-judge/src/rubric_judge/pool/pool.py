@@ -115,8 +115,9 @@ class JudgePool:
                 not replicas of one.
         """
         if workers < 1 or micro_batch < 1:
-            msg = f"workers={workers!r} and micro_batch={micro_batch!r} must both be at least 1"
-            raise ValueError(msg)
+            raise ValueError(
+                f"workers={workers!r} and micro_batch={micro_batch!r} must both be at least 1"
+            )
         if replica_limit is not None and replica_limit < 1:
             raise ValueError(
                 f"replica_limit={replica_limit!r} must be at least 1, or left out"

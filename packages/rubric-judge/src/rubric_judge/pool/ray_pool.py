@@ -173,8 +173,9 @@ class RayJudgePool(JudgePool, chat.ClosesItself):
             ValueError: `actors` or `micro_batch` is below 1.
         """
         if actors < 1 or micro_batch < 1:
-            msg = f"actors={actors!r} and micro_batch={micro_batch!r} must both be at least 1"
-            raise ValueError(msg)
+            raise ValueError(
+                f"actors={actors!r} and micro_batch={micro_batch!r} must both be at least 1"
+            )
         _check_spec(spec)
         self._ray = _ray()
         self._started_ray = not self._ray.is_initialized()

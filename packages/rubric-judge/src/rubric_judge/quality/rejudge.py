@@ -154,11 +154,13 @@ def _responses(
     for line, row in responses.response_rows(file):
         before = results.get(line)
         if before is not None and before.task_id != row.task_id:
-            problem = (
+            raise RubricFileError(
                 f"the response is to task {row.task_id!r}, its judgement in {judged} is of "
-                f"{before.task_id!r}: give the responses that were judged"
+                f"{before.task_id!r}: give the responses that were judged",
+                path=file,
+                line=line,
+                field="task_id",
             )
-            raise RubricFileError(problem, path=file, line=line, field="task_id")
         result = before.result if before else None
         yield StoredResponse(
             line,
@@ -241,15 +243,17 @@ def _chosen(
                 if any(name.startswith(judge) for name in names)
             }
     if not chosen:
-        problem = f"{source} holds no judgement by {judge!r}; it holds those of {_listed(judges)}"
-        raise ConfigError(problem, location="of")
+        raise ConfigError(
+            f"{source} holds no judgement by {judge!r}; it holds those of {_listed(judges)}",
+            location="of",
+        )
     if len({fingerprint for fingerprint, _ in chosen}) > 1:
         several = Counter({who: judges[who] for who in chosen})
-        problem = (
+        raise ConfigError(
             f"{source} holds judgements of several judges: choose one with --of, by name or "
-            f"by fingerprint, or how one of them begins: {_listed(several)}"
+            f"by fingerprint, or how one of them begins: {_listed(several)}",
+            location="of",
         )
-        raise ConfigError(problem, location="of")
     return chosen
 
 

@@ -183,13 +183,15 @@ def read_responses(
     for line, row in response_rows(path):
         task = tasks.get(row.task_id)
         if task is None:
-            problem = (
+            raise RubricFileError(
                 f"no task has the id {row.task_id!r}; the task file holds {len(tasks)} "
                 "others. Take the task file that the id came from: `rubric-judge export "
                 "policy TASKS PROMPTS` writes its questions with their ids, `Task.task_id` "
-                "in Python"
+                "in Python",
+                path=path,
+                line=line,
+                field="task_id",
             )
-            raise RubricFileError(problem, path=path, line=line, field="task_id")
         views.append((line, task.judge_view(row.judged(thoughts))))
     if not views:
         raise RubricFileError("holds no response: name a file of answers", path=path)
@@ -227,11 +229,13 @@ def read_judgements(path: Path) -> Iterator[tuple[int, JudgementLine]]:
     for line, row in read_rows(path, JudgementLine, form=form):
         first = seen.setdefault((row.result.judge, row.line, row.task_id), line)
         if first != line:
-            problem = (
+            raise RubricFileError(
                 f"judges the response of line {row.line} again, as line {first} does: put a "
-                "second judgement by the same judge into a file of its own"
+                "second judgement by the same judge into a file of its own",
+                path=path,
+                line=line,
+                field="line",
             )
-            raise RubricFileError(problem, path=path, line=line, field="line")
         yield line, row
 
 

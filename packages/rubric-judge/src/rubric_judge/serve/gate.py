@@ -134,11 +134,11 @@ class Gate:
                     if size > bound:
                         raise _too_large(bound)
         except TimeoutError:
-            message = (
+            raise RefusedError(
+                "too_slow",
                 f"the body did not arrive within {self._service.config.body_s:g} s: "
-                "send it faster"
-            )
-            raise RefusedError("too_slow", message) from None
+                "send it faster",
+            ) from None
         return b"".join(chunks)
 
     def _check_token(self, headers: Mapping[bytes, bytes]) -> None:

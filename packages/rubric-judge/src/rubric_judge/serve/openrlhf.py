@@ -39,12 +39,11 @@ def reward_views(service: JudgeService, request: RewardRequest) -> list[JudgeVie
             )
         except ConfigError:
             # Its message holds the label, which may be anything where `label_key` is wrong.
-            unknown = (
-                "no task has the label's id, and the label has no column 'rubric' or "
-                "'criteria': set --data.label_key to the column with the task ids"
-            )
             raise RefusedError(
-                "unknown_task", unknown, field=f"labels.{position}"
+                "unknown_task",
+                "no task has the label's id, and the label has no column 'rubric' or "
+                "'criteria': set --data.label_key to the column with the task ids",
+                field=f"labels.{position}",
             ) from None
         except SchemaError as error:
             field = "query" if error.field == "queries" else "labels"
@@ -71,11 +70,12 @@ def reward_response(
     """
     missing = [result for result in results if result.outcome is Outcome.UNAVAILABLE]
     if missing and on_unavailable == "retry":
-        why = (
+        raise RefusedError(
+            "unavailable",
             f"{len(missing)} of {len(results)} responses could not be judged "
-            f"({missing[0].reason}): ask again"
+            f"({missing[0].reason}): ask again",
+            retry_after_s=_RETRY_AFTER_S,
         )
-        raise RefusedError("unavailable", why, retry_after_s=_RETRY_AFTER_S)
     judged = [
         scoring.Judgement(*pair, "zero") for pair in zip(views, results, strict=True)
     ]

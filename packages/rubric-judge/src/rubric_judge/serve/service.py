@@ -61,11 +61,11 @@ class JudgeService:
             RefusedError: there are more than the configuration allows.
         """
         if count > self.config.max_items:
-            message = (
+            raise schemas.RefusedError(
+                "too_many_items",
                 f"{count} responses in one request, at most {self.config.max_items} are "
-                "taken: send several requests"
+                "taken: send several requests",
             )
-            raise schemas.RefusedError("too_many_items", message)
 
     def task(self, task_id: str, *, field: str) -> Task:
         """Return one of the server's tasks.
@@ -75,11 +75,12 @@ class JudgeService:
         """
         task = self._tasks.get(task_id)
         if task is None:
-            message = (
+            raise schemas.RefusedError(
+                "unknown_task",
                 f"no task has this id; the server has {len(self._tasks)} tasks. Take ids from "
-                "`Task.task_id`, or send the whole task"
+                "`Task.task_id`, or send the whole task",
+                field=field,
             )
-            raise schemas.RefusedError("unknown_task", message, field=field)
         return task
 
     def inline_task(self, row: TaskRow, *, field: str) -> Task:
@@ -169,12 +170,11 @@ class JudgeService:
             )
         # An empty queue accepts any request, however large.
         if self.queued and self.queued + count > self.config.max_queued:
-            message = (
-                f"{self.queued} responses wait, and {count} more are above the bound of "
-                f"{self.config.max_queued}: ask again after Retry-After seconds, or send fewer"
-            )
             raise schemas.RefusedError(
-                "busy", message, retry_after_s=self._retry_after_s()
+                "busy",
+                f"{self.queued} responses wait, and {count} more are above the bound of "
+                f"{self.config.max_queued}: ask again after Retry-After seconds, or send fewer",
+                retry_after_s=self._retry_after_s(),
             )
         self.queued += count
         try:

@@ -224,8 +224,10 @@ def calibrated(config: CascadeConfig, judges: Sequence[Judge]) -> CascadeCalibra
         ConfigError: none is named, it cannot be read, or it is of another cascade.
     """
     if config.calibration is None:
-        problem = f"calibration: a cascade needs thresholds: {_COMMAND} writes them"
-        raise ConfigError(problem, location="calibration")
+        raise ConfigError(
+            f"calibration: a cascade needs thresholds: {_COMMAND} writes them",
+            location="calibration",
+        )
     source = str(config.calibration)
     try:
         what = f"this is no calibration of a cascade as {_COMMAND} writes one"
@@ -238,7 +240,9 @@ def calibrated(config: CascadeConfig, judges: Sequence[Judge]) -> CascadeCalibra
             config.calibration, CascadeCalibration, what=what, others=others
         )
     except OSError as error:
-        problem = f"{source}: cannot be read ({error.strerror}): {_COMMAND} writes it"
-        raise ConfigError(problem, location="calibration") from None
+        raise ConfigError(
+            f"{source}: cannot be read ({error.strerror}): {_COMMAND} writes it",
+            location="calibration",
+        ) from None
     calibration.require(config, judges, source=source)
     return calibration

@@ -94,8 +94,9 @@ def model_settings(folder: Path, *, key: str) -> Mapping[str, object]:
     try:
         settings: object = json.loads(read_file(folder / _CONFIG))
     except (OSError, ValueError) as error:
-        problem = f"{_CONFIG}: {type(error).__name__}"
-        raise _unreadable(folder, key=key, problem=problem) from error
+        raise _unreadable(
+            folder, key=key, problem=f"{_CONFIG}: {type(error).__name__}"
+        ) from error
     if not isinstance(settings, dict):
         raise _unreadable(folder, key=key, problem=f"{_CONFIG} is no JSON object")
     return cast("dict[str, object]", settings)

@@ -170,12 +170,12 @@ def _weights(labels: Sequence[Label], ratings: Ratings) -> FloatArray | None:
         if label.inclusion is None:
             continue
         if known.setdefault(label.line, label.inclusion) != label.inclusion:
-            problem = (
+            raise ConfigError(
                 f"labels: response {label.line} has two inclusion probabilities, "
                 f"{known[label.line]:g} and {label.inclusion:g}: its labels are of two draws: "
-                "calibrate on those of one"
+                "calibrate on those of one",
+                location="labels",
             )
-            raise ConfigError(problem, location="labels")
     unknown = sorted({label.line for label in labels} - set(known))
     if known and unknown:
         raise ConfigError(

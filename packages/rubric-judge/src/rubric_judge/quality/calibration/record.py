@@ -309,19 +309,19 @@ class Calibration(Part):
                     ", which it knows by name only, having been made of "
                     "--judgements without --judge"
                 )
-            message = (
+            raise ConfigError(
                 f"{source}: it is of the judge {self.judge_fingerprint!r}{known}, not of "
-                f"{judge_fingerprint!r}: calibrate this judge, or use that one"
+                f"{judge_fingerprint!r}: calibrate this judge, or use that one",
+                location=source,
             )
-            raise ConfigError(message, location=source)
         for task in tasks:
             labelled = self.rubrics.get(hash_question(task))
             if labelled and hash_rubric(task.rubric) not in labelled:
-                changed = (
+                raise ConfigError(
                     f"{source}: the rubric of task {task.task_id!r} has changed since it was "
-                    "labelled: label and calibrate anew"
+                    "labelled: label and calibrate anew",
+                    location=source,
                 )
-                raise ConfigError(changed, location=source)
 
 
 def labelled_rubrics(tasks: Iterable[Task]) -> dict[str, tuple[str, ...]]:

@@ -254,11 +254,17 @@ def json_rows(file: Path) -> Iterator[tuple[int, Mapping[str, object]]]:
             try:
                 row = decode(text.decode(), exact=True)
             except (NotJsonError, UnicodeDecodeError):
-                problem = "a line must be one JSON object: repair or remove it"
-                raise RubricFileError(problem, path=file, line=line) from None
+                raise RubricFileError(
+                    "a line must be one JSON object: repair or remove it",
+                    path=file,
+                    line=line,
+                ) from None
             if not isinstance(row, dict):
-                problem = "a line must be one JSON object: repair or remove it"
-                raise RubricFileError(problem, path=file, line=line)
+                raise RubricFileError(
+                    "a line must be one JSON object: repair or remove it",
+                    path=file,
+                    line=line,
+                )
             yield line, cast("dict[str, object]", row)
 
 

@@ -117,10 +117,9 @@ def read_csv(path: Path) -> Iterator[ForeignScore]:
     for number, row in rows:
         place = Place(path, number)
         if len(row) != len(columns):
-            problem = (
+            raise place.error(
                 f"has not the {len(columns)} cells of the header: quote commas in cells"
             )
-            raise place.error(problem)
         cells = dict(zip(columns, row, strict=True))
         about = _About.model_validate(
             {name: cell or None for name, cell in cells.items()}
@@ -167,8 +166,11 @@ def _rows(path: Path) -> list[tuple[int, list[str]]]:
     try:
         return [(rows.line_num, row) for row in rows if row]
     except csv.Error as error:
-        problem = f"is no CSV: {error}; close every quote, and double those in a cell"
-        raise RubricFileError(problem, path=path, line=rows.line_num) from None
+        raise RubricFileError(
+            f"is no CSV: {error}; close every quote, and double those in a cell",
+            path=path,
+            line=rows.line_num,
+        ) from None
     finally:
         csv.field_size_limit(before)
 
@@ -297,8 +299,10 @@ def _nested(record: Mapping[str, object], place: Place) -> dict[str, object]:
         ]
         lengths = {len(values) for values in lists}
         if len(lists) < len(columns) or len(lengths) > 1:
-            problem = f"{key!r}, its users and its status are no lists of one length: {_ARGILLA}"
-            raise place.error(problem, field=key)
+            raise place.error(
+                f"{key!r}, its users and its status are no lists of one length: {_ARGILLA}",
+                field=key,
+            )
         rows = zip(*lists, strict=True)
         responses[key.removesuffix(end)] = [
             dict(zip(columns, row, strict=True)) for row in rows
@@ -310,8 +314,9 @@ def _text(path: Path) -> str:
     try:
         return read_file(path).removeprefix(BOM_UTF8).decode()
     except UnicodeDecodeError as error:
-        problem = f"not UTF-8 at byte {error.start}: save it as UTF-8"
-        raise RubricFileError(problem, path=path) from None
+        raise RubricFileError(
+            f"not UTF-8 at byte {error.start}: save it as UTF-8", path=path
+        ) from None
 
 
 def _records(path: Path) -> Iterator[tuple[Place, dict[str, object]]]:

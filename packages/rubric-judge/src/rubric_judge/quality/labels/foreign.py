@@ -56,8 +56,9 @@ class Place:
         except ValidationError as error:
             first = error.errors(include_input=False, include_url=False)[0]
             field = ".".join(map(str, first["loc"]))
-            problem = f"field {field!r}: {needed(first)}; {remedy}"
-            raise self.error(problem, field=field) from None
+            raise self.error(
+                f"field {field!r}: {needed(first)}; {remedy}", field=field
+            ) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +124,10 @@ def import_scores(
             raise imported.place.error(problem, field=field)
         before = first_by_cell.setdefault(label.cell, imported)
         if before is not imported:
-            problem = f"scores what {name!r} has scored in {before.place}: keep one of the two"
-            raise imported.place.error(problem, field="rater")
+            raise imported.place.error(
+                f"scores what {name!r} has scored in {before.place}: keep one of the two",
+                field="rater",
+            )
         yield label
 
 
@@ -177,12 +180,16 @@ class _Finder:
                 raise error(_no_single(imported, len(lines)), field="line")
             (line,) = lines
         if line not in self._views:
-            problem = f"there is no response in line {line}: give the responses that were labelled"
-            raise error(problem, field="line")
+            raise error(
+                f"there is no response in line {line}: give the responses that were labelled",
+                field="line",
+            )
         view = self._views[line]
         if imported.task_id not in (None, view.task_id):
-            problem = f"response {line} is of task {view.task_id!r}, not of {imported.task_id!r}"
-            raise error(problem, field="task_id")
+            raise error(
+                f"response {line} is of task {view.task_id!r}, not of {imported.task_id!r}",
+                field="task_id",
+            )
         return line, view
 
 
@@ -205,8 +212,10 @@ def _number(text: str) -> float | None:
 def _score(imported: ForeignScore, view: JudgeView) -> float | None:
     if imported.criterion not in view.rubric.ids:
         known = ", ".join(view.rubric.ids)
-        problem = f"its task has no criterion {imported.criterion!r}, but {known}"
-        raise imported.place.error(problem, field="criterion")
+        raise imported.place.error(
+            f"its task has no criterion {imported.criterion!r}, but {known}",
+            field="criterion",
+        )
     word = (imported.value or "").strip().lower()
     if word in _CANNOT_TELL:
         return None
@@ -219,16 +228,16 @@ def _score(imported: ForeignScore, view: JudgeView) -> float | None:
     if score is None:
         with_point = _number(word.replace(",", ".", 1))
         if with_point is not None:
-            problem = (
+            raise imported.place.error(
                 f"the score of {imported.criterion!r} has a decimal comma: "
-                f"write {with_point:g}"
+                f"write {with_point:g}",
+                field="score",
             )
-            raise imported.place.error(problem, field="score")
     if score is None or not 0 <= score <= weight:
         score_text = "the score" if score is None else f"the score {score!r}"
-        problem = (
+        raise imported.place.error(
             f"{score_text} of {imported.criterion!r} is no number from 0 to its weight "
-            f"{weight!r}, nor yes, no or cannot tell"
+            f"{weight!r}, nor yes, no or cannot tell",
+            field="score",
         )
-        raise imported.place.error(problem, field="score")
     return score

@@ -151,11 +151,13 @@ def read_labels(
         before = seen.setdefault(label.cell, (path, number))
         if before != (path, number):
             file = "" if before[0] == path else f" of {before[0]}"
-            problem = (
+            raise RubricFileError(
                 f"{label.rater!r} labels criterion {label.criterion!r} of response "
-                f"{label.line} again, as line {before[1]}{file} does: keep one of the two"
+                f"{label.line} again, as line {before[1]}{file} does: keep one of the two",
+                path=path,
+                line=number,
+                field="rater",
             )
-            raise RubricFileError(problem, path=path, line=number, field="rater")
         yield label
 
 

@@ -53,11 +53,13 @@ def judged_levels(path: Path, source: LabelSource) -> dict[int, dict[str, int]]:
     for number, row in read_judgements(path):
         view = (source.views or {}).get(row.line)
         if view is None or view.task_id != row.task_id:
-            problem = (
+            raise RubricFileError(
                 f"response {row.line} is not a response to task {row.task_id!r}: give the "
-                "judgements of the responses that are to be labelled"
+                "judgements of the responses that are to be labelled",
+                path=path,
+                line=number,
+                field="line",
             )
-            raise RubricFileError(problem, path=path, line=number, field="line")
         if row.result.outcome is not Outcome.SCORED:
             continue
         try:

@@ -91,14 +91,14 @@ class LabelStore:
                 if there.inclusion is not None:
                     inclusion = f"{there.inclusion:g}"
                 drawn = "is not drawn" if here is None else f"has {here:g}"
-                problem = (
+                raise RubricFileError(
                     f"holds labels of another draw: of response {there.line} with {inclusion}, "
                     f"which here {drawn}. To go on, give the --judgements, --seed and --count "
                     "of the command that began this file; to label more, give a larger "
                     "--count after that one (--count 300 --count 400); for a draw of its "
-                    "own, give another --out"
+                    "own, give another --out",
+                    path=self._lines.path,
                 )
-                raise RubricFileError(problem, path=self._lines.path)
             labels = {
                 cell: label.model_copy(update={"inclusion": known[-1][label.line]})
                 for cell, label in self._lines.rows.items()

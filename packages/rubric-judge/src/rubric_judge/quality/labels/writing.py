@@ -195,18 +195,22 @@ def _read(path: Path, tasks: Mapping[str, Task]) -> dict[Slot, WrittenAnswer]:
         task = tasks.get(task_id)
         if task is not None:
             for field, what in _changed(answer, task):
-                problem = (
+                raise RubricFileError(
                     f"was written for another version of the {what} of task {task_id!r}: "
-                    "write it anew, or give the tasks that it was written for"
+                    "write it anew, or give the tasks that it was written for",
+                    path=path,
+                    line=line,
+                    field=field,
                 )
-                raise RubricFileError(problem, path=path, line=line, field=field)
         slot = _slot(answer, task_id if task else "", line=line)
         if slot in by_slot:
-            problem = (
+            raise RubricFileError(
                 f"{answer.author!r} has written a second answer to task {task_id!r} that is "
-                f"{answer.truth.value}, as line {lines[slot]} is: keep one of the two"
+                f"{answer.truth.value}, as line {lines[slot]} is: keep one of the two",
+                path=path,
+                line=line,
+                field="author",
             )
-            raise RubricFileError(problem, path=path, line=line, field="author")
         by_slot[slot] = answer
         lines[slot] = line
     return by_slot

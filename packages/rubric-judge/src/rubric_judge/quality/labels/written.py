@@ -301,18 +301,22 @@ def read_known(
         matches = _joined([answer], [*tasks.values()], same_rubric=False)
         task = next((task for task, _ in matches), None)
         if task is None:
-            problem = (
-                "no task asks this question: give the tasks that it was written for"
+            raise RubricFileError(
+                "no task asks this question: give the tasks that it was written for",
+                path=path,
+                line=line,
+                field="question",
             )
-            raise RubricFileError(problem, path=path, line=line, field="question")
         rubric = hash_rubric(task.rubric)
         if answer.rubric_sha256 not in (None, rubric):
             met = "every criterion" if answer.truth is Truth.RIGHT else "none"
-            problem = (
+            raise RubricFileError(
                 f"the rubric of task {task.task_id!r} is another than the author saw: look "
-                f"whether the answer meets {met} of it, and leave rubric_sha256 out if so"
+                f"whether the answer meets {met} of it, and leave rubric_sha256 out if so",
+                path=path,
+                line=line,
+                field="rubric_sha256",
             )
-            raise RubricFileError(problem, path=path, line=line, field="rubric_sha256")
         views[line] = task.judge_view(answer.response)
         labels += [
             Label(

@@ -242,8 +242,12 @@ def read_ratings(
     for number, row in read_judgements(path):
         task = tasks.get(row.task_id)
         if task is None:
-            problem = f"no task has the id {row.task_id!r}: give the task file it was judged under"
-            raise RubricFileError(problem, path=path, line=number, field="task_id")
+            raise RubricFileError(
+                f"no task has the id {row.task_id!r}: give the task file it was judged under",
+                path=path,
+                line=number,
+                field="task_id",
+            )
         if row.result.outcome is Outcome.SCORED:
             try:
                 task.rubric.check_scores(row.result.scores)
