@@ -32,8 +32,9 @@ def row_error(
     first = error.errors(include_input=False, include_url=False)[0]
     field = ".".join(str(part) for part in first["loc"])
     place = f"field {field!r}: " if field else ""
-    message = f"{place}{needed(first)}; {remedy}"
-    return RubricFileError(message, path=path, line=line, field=field or None)
+    return RubricFileError(
+        f"{place}{needed(first)}; {remedy}", path=path, line=line, field=field or None
+    )
 
 
 def read_model(path: Path, model: type[_Model], *, remedy: str) -> _Model:

@@ -196,5 +196,6 @@ def _unique(ids: list[str]) -> list[str]:
 
 def unknown_format(name: str, known: Sequence[str]) -> ConfigError:
     """Return the error that there is no such format, with the one that may be meant."""
-    problem = f"no format is called {name!r}; {kind_remedy(name, known)}"
-    return ConfigError(problem, location="format")
+    return ConfigError(
+        f"no format is called {name!r}; {kind_remedy(name, known)}", location="format"
+    )

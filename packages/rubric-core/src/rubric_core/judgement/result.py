@@ -354,8 +354,10 @@ class JudgeResult(Sealed):
                 unproven.append(name)
         if required and unproven:
             count = f"{len(unproven)} scores above 0"
-            detail = f"{count} without a quote that is found, first {unproven[0]!r}"
-            return cls.invalid(Reason.EVIDENCE_NOT_FOUND, detail=detail)
+            return cls.invalid(
+                Reason.EVIDENCE_NOT_FOUND,
+                detail=f"{count} without a quote that is found, first {unproven[0]!r}",
+            )
         result = cls.scored(rubric, reply.scores, judge="", reasoning=reply.reasoning)
         return cls.model_validate({**dict(result), "evidence": evidence})
 

@@ -127,8 +127,10 @@ class Reply(Sealed):
     def chosen(cls, choices: Sequence[str], logprobs: Sequence[float]) -> Self:
         """Return the likeliest choice, the first of equal ones; no answer if any is not finite."""
         if not all(map(math.isfinite, logprobs)):
-            detail = "the log-probabilities of the choices are no finite numbers"
-            return cls.unavailable(Reason.SERVER_ERROR, detail)
+            return cls.unavailable(
+                Reason.SERVER_ERROR,
+                "the log-probabilities of the choices are no finite numbers",
+            )
         best = max(range(len(choices)), key=logprobs.__getitem__)
         return cls(
             text=choices[best], finish=Finish.COMPLETE, choice_logprobs=tuple(logprobs)
@@ -143,8 +145,7 @@ class Reply(Sealed):
     def too_long(cls, tokens: int, positions: int | None) -> Self:
         """Return a reply without an answer: the prompt leaves the model no position for one."""
         problem = f"the prompt has {tokens} tokens, and the model {positions} positions"
-        detail = f"{problem}: leave the question out"
-        return cls.unavailable(Reason.BAD_REQUEST, detail)
+        return cls.unavailable(Reason.BAD_REQUEST, f"{problem}: leave the question out")
 
 
 @runtime_checkable

@@ -130,8 +130,11 @@ def _failure(
         return transport_error(type(error).__name__, Reason.JUDGE_ERROR)
     if any(isinstance(cause, ValidationError) for cause in causes):
         # The answer came and was paid for: another attempt would bring the same.
-        what = f"{type(error).__name__}, an answer that litellm cannot read"
-        return transport_error(what, Reason.JUDGE_ERROR, remedy=_UNREAD)
+        return transport_error(
+            f"{type(error).__name__}, an answer that litellm cannot read",
+            Reason.JUDGE_ERROR,
+            remedy=_UNREAD,
+        )
     if not causes and failures.reason_of_status(status) is Reason.BAD_REQUEST:
         return _unsent(error)
     headers: Any = getattr(error, "litellm_response_headers", None) or {}

@@ -62,9 +62,11 @@ async def ask_for(judge: Judge, views: Sequence[JudgeView]) -> CallResults:
         # is being cancelled has the deadline passed for good.
         if anyio.current_effective_deadline() == -math.inf:
             raise
-        detail = "the judge cancelled its own call"
         return without_answer(
-            len(views), Reason.CANCELLED, judge=judge.name, detail=detail
+            len(views),
+            Reason.CANCELLED,
+            judge=judge.name,
+            detail="the judge cancelled its own call",
         )
     # The first is the caller's mistake; the second does not concern this call.
     except (EventLoopError, GeneratorExit):
@@ -82,9 +84,11 @@ async def ask_for(judge: Judge, views: Sequence[JudgeView]) -> CallResults:
         events.unexpected_exception(
             judge=judge.name, task_id=task_id, error=kind, where=where
         )
-        detail = f"the judge raised {kind}"
         return without_answer(
-            len(views), Reason.JUDGE_ERROR, judge=judge.name, detail=detail
+            len(views),
+            Reason.JUDGE_ERROR,
+            judge=judge.name,
+            detail=f"the judge raised {kind}",
         )
     return results
 

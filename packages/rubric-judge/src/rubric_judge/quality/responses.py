@@ -207,8 +207,12 @@ def response_rows(path: Path) -> Iterator[tuple[int, ResponseRow]]:
         RubricFileError: a line is no such object.
         OSError: the file cannot be read.
     """
-    form = '{"task_id": "…", "response": "…"}'
-    return read_rows(path, ResponseRow, form=form, skips=_is_unanswered)
+    return read_rows(
+        path,
+        ResponseRow,
+        form='{"task_id": "…", "response": "…"}',
+        skips=_is_unanswered,
+    )
 
 
 def _is_unanswered(line: bytes) -> bool:

@@ -63,8 +63,10 @@ def unspoken_failure(answer: ChatReply) -> JudgeResult | None:
     if answer.beside == "reasoning":
         return JudgeResult.invalid(Reason.NO_VERDICT, detail=SEPARATED_THOUGHT)
     if answer.finish == "oversized":
-        detail = "the answer exceeds the size limit, where one word was asked for"
-        return JudgeResult.unavailable(Reason.SERVER_ERROR, detail=detail)
+        return JudgeResult.unavailable(
+            Reason.SERVER_ERROR,
+            detail="the answer exceeds the size limit, where one word was asked for",
+        )
     return None
 
 

@@ -206,7 +206,7 @@ def unavailable_if_cut(result: JudgeResult, answer: Answered) -> JudgeResult:
     if answer.is_whole or result.outcome is not Outcome.INVALID:
         return result
     fault = result.detail or result.reason
-    detail = (
-        f"its `finish_reason` is missing or unknown, and it may be cut off: {fault}"
+    return JudgeResult.unavailable(
+        Reason.SERVER_ERROR,
+        detail=f"its `finish_reason` is missing or unknown, and it may be cut off: {fault}",
     )
-    return JudgeResult.unavailable(Reason.SERVER_ERROR, detail=detail)

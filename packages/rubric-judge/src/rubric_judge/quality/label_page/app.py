@@ -183,8 +183,9 @@ async def _not_kept(_request: Request, error: Exception) -> Response:
 
 async def _not_written(_request: Request, error: Exception) -> Response:
     reason = error.strerror if isinstance(error, OSError) else None
-    message = f"cannot be written: {reason or 'no reason'}"
-    return _problem(HTTPStatus.INSUFFICIENT_STORAGE, message)
+    return _problem(
+        HTTPStatus.INSUFFICIENT_STORAGE, f"cannot be written: {reason or 'no reason'}"
+    )
 
 
 def _problem(status: int, message: str) -> Response:

@@ -395,8 +395,9 @@ class Report(Part):
         Args:
             figures: file names of pictures beside the page.
         """
-        opening = f"{self.summary()}\n\n{self.method()}"
-        return markdown_page(self.heading, opening, self.tables(), figures)
+        return markdown_page(
+            self.heading, f"{self.summary()}\n\n{self.method()}", self.tables(), figures
+        )
 
 
 def markdown_page(
