@@ -1,4 +1,4 @@
-"""`rubric-synth collect | plan | run | stats | show | check | questions`: parse, call, print."""
+"""`rubric-synth`: its subcommands, which parse, call, print; no logic."""
 
 import sys
 from collections.abc import Sequence

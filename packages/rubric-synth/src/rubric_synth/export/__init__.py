@@ -1,0 +1,1 @@
+"""Environments for other stacks, written from a dataset folder: a module for each target."""

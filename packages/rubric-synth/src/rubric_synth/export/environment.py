@@ -1,0 +1,105 @@
+"""The parts that every exported environment has, whatever stack it is for."""
+
+from __future__ import annotations
+
+import keyword
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Final, Literal
+
+from rubric_core import ConfigError, PolicyView, Task
+from rubric_judge.quality.fixtures.rows import Fixture
+
+TASKS_FILE: Final = "tasks.jsonl"
+JUDGE_FILE: Final = "judge.yaml"
+JUDGE_FOLDER: Final = "judge"
+POLICY_FOLDER: Final = "policy"
+RECORD_FILE: Final = "environment.json"
+
+Side = Literal["policy", "judge"]
+"""Who reads a file: the judge's side alone, or everybody."""
+
+_NAME: Final = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+
+
+@dataclass(frozen=True)
+class File:
+    """A file of an environment."""
+
+    path: PurePosixPath
+    """Its path in the environment's folder."""
+    content: bytes
+    side: Side = "policy"
+    """`judge` for a file that may hold passages, rubrics or reference answers."""
+
+
+@dataclass(frozen=True)
+class Environment:
+    """A dataset that is made an environment; nothing of it is written yet."""
+
+    name: str
+    """Name of the distribution, such as `my-docs`; see `checked_name`."""
+    dataset: Path
+    """Folder of the dataset."""
+    splits: Mapping[str, Sequence[Task]]
+    """Tasks by split; a split without tasks has none."""
+    judge_files: Mapping[str, bytes]
+    """Contents of `JUDGE_FILE` and of the files that it names, by name."""
+    fixtures: Sequence[Fixture] = ()
+    """Answers of known worth; empty where they were left out."""
+    targets: Sequence[Target] = ()
+    """Stacks that it is written for."""
+    notes: Mapping[str, object] = field(default_factory=dict[str, object])
+    """Figures for the card."""
+
+    @property
+    def module(self) -> str:
+        """Name that Python imports it by, such as `my_docs`."""
+        return self.name.replace("-", "_")
+
+    @property
+    def tasks(self) -> list[Task]:
+        """All tasks, split by split."""
+        return [task for tasks in self.splits.values() for task in tasks]
+
+    def views(self, split: str) -> list[PolicyView]:
+        """Return what the policy sees of the tasks of a split."""
+        return [task.policy_view() for task in self.splits[split]]
+
+    def path(self, *parts: str) -> PurePosixPath:
+        """Return a path in the folder of the Python module."""
+        return PurePosixPath(self.module, *parts)
+
+
+@dataclass(frozen=True)
+class Target:
+    """A stack that an environment is written for."""
+
+    name: str
+    """Name that `--to` gives it."""
+    stack: str
+    """Release that it was written and tested with, such as `verifiers==0.4.0`."""
+    files: Callable[[Environment], Iterable[File]]
+    """Makes the files that the stack needs beside the common ones."""
+    dependencies: Sequence[str] = ()
+    """Requirements that it adds to those of the package."""
+    usage: str = ""
+    """Section of the card: how it is started; `{name}` and `{module}` are filled in."""
+
+
+def checked_name(name: str) -> str:
+    """Return the name of a distribution, lower case with hyphens.
+
+    Raises:
+        ConfigError: It could not be imported, or not be installed, under this name.
+    """
+    plain = name.lower().replace("_", "-").replace(".", "-").replace(" ", "-")
+    if not _NAME.fullmatch(plain) or keyword.iskeyword(plain):
+        raise ConfigError(
+            f"--name {name!r}: no name of a package; it begins with a letter and holds letters, "
+            "digits and single hyphens, such as my-docs",
+            location="name",
+        )
+    return plain

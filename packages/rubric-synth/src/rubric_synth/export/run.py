@@ -1,0 +1,124 @@
+"""An environment's folder, written from a dataset: read, made, checked for both sides, written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from rubric_core import ConfigError, read_tasks
+from rubric_core.files import read_file
+from rubric_judge.config import read_judge_spec
+from rubric_judge.quality.fixtures.making import FIXTURE_TASKS, made_fixtures
+from rubric_judge.quality.fixtures.rows import Fixture
+from rubric_judge.quality.labels.written import WrittenAnswers
+from rubric_synth.errors import DatasetFolderError
+from rubric_synth.export import verifiers
+from rubric_synth.export.environment import (
+    JUDGE_FILE,
+    Environment,
+    File,
+    Target,
+    checked_name,
+)
+from rubric_synth.export.package import common_files
+from rubric_synth.files import writing
+from rubric_synth.run.dataset.folder import SPLITS, read_manifest, split_path
+
+TARGETS: Final = {target.name: target for target in (verifiers.TARGET,)}
+"""Stacks that an environment can be written for, by the name that `--to` gives them."""
+
+
+def chosen_targets(names: Sequence[str]) -> list[Target]:
+    """Return the targets of these names, each once, in the order of `TARGETS`.
+
+    Raises:
+        ConfigError: One is unknown, or none is named.
+    """
+    known = ", ".join(TARGETS)
+    if unknown := [name for name in names if name not in TARGETS]:
+        raise ConfigError(
+            f"--to {unknown[0]!r}: no such target; known are {known}", location="to"
+        )
+    if not names:
+        raise ConfigError(f"--to is missing; known are {known}", location="to")
+    return [target for name, target in TARGETS.items() if name in names]
+
+
+def read_environment(
+    dataset: Path,
+    *,
+    name: str,
+    judge: Path | None,
+    targets: Sequence[Target],
+    fixture_tasks: int = FIXTURE_TASKS,
+) -> Environment:
+    """Read a dataset as an environment.
+
+    Args:
+        dataset: Folder written by `synthesise`.
+        name: Name of the distribution.
+        judge: YAML file of the judge; that of claims, which needs no model, if None.
+        targets: What it is written for.
+        fixture_tasks: Most tasks that fixtures are made of; 0 for none.
+
+    Raises:
+        DatasetFolderError: The folder is no finished dataset, or holds no task.
+        ConfigError: The name or the judge cannot be used; or no task has a reference answer, so
+            that no fixtures can be made.
+        RubricFileError: A row is not a task.
+    """
+    read_manifest(dataset)
+    judge_files = {JUDGE_FILE: b"type: claims\n"}
+    if judge is not None:
+        read_judge_spec(judge)
+        judge_files = {JUDGE_FILE: read_file(judge)}
+    splits = {split: list(read_tasks(split_path(dataset, split))) for split in SPLITS}
+    tasks = [task for split in splits.values() for task in split]
+    if not tasks:
+        raise DatasetFolderError(
+            f"{str(dataset)!r} holds no task: there is nothing to export", path=dataset
+        )
+    fixtures: list[Fixture] = []
+    if fixture_tasks:
+        known = WrittenAnswers(dataset).to(tasks)
+        fixtures = made_fixtures(tasks, known, limit=fixture_tasks)
+    return Environment(
+        name=checked_name(name),
+        dataset=dataset,
+        splits=splits,
+        judge_files=judge_files,
+        fixtures=fixtures,
+        targets=targets,
+    )
+
+
+def files_of(environment: Environment) -> list[File]:
+    """Return all files of an environment: the common ones, then those of each target."""
+    files = list(common_files(environment))
+    for target in environment.targets:
+        files.extend(target.files(environment))
+    return files
+
+
+def write_environment(environment: Environment, out: Path) -> list[File]:
+    """Write an environment into a folder that is not there yet.
+
+    Returns:
+        The files that were written.
+
+    Raises:
+        ConfigError: The folder is there.
+        OutputError: It cannot be written.
+    """
+    if out.exists() or out.is_symlink():
+        raise ConfigError(
+            f"--out {out}: is there already, and nothing was changed; name a folder that is "
+            "not there yet",
+            location="out",
+        )
+    files = files_of(environment)
+    with writing([out / file.path for file in files]) as opened:
+        for file, target in zip(files, opened, strict=True):
+            target.write(file.content)
+    return files

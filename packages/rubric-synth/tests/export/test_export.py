@@ -1,0 +1,153 @@
+"""An environment's folder: what each side may read, and what is refused."""
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rubric_core import ConfigError, Task, read_tasks
+from rubric_synth.cli import main
+from rubric_synth.errors import DatasetFolderError
+from rubric_synth.export.run import TARGETS, chosen_targets, read_environment
+
+Write = Callable[..., Path]
+CANARY = re.compile(rb"zq[a-z]+")
+
+
+def exported(dataset: Path, out: Path, *words: str) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["export", str(dataset), "--out", str(out), *words])
+    assert not ended.value.code
+
+
+def row(number: int, **fields: object) -> dict[str, Any]:
+    return {
+        "question": f"What does number {number} do to the level of the bay?",
+        "passage": "It lowers the level.",
+        "criteria": [{"id": "a", "weight": 1.0, "required_elements": ["lowers"]}],
+        **fields,
+    }
+
+
+def test_only_the_judges_folder_holds_hidden_texts(
+    write_dataset: Write, tasks: list[Task], tmp_path: Path
+) -> None:
+    out = tmp_path / "my-docs"
+    exported(write_dataset(), out, "--to", *TARGETS)
+
+    found: dict[str, set[bytes]] = {}
+    for path in sorted(path for path in out.rglob("*") if path.is_file()):
+        found[path.relative_to(out).as_posix()] = set(CANARY.findall(path.read_bytes()))
+    judges = {name for name in found if "/judge/" in name}
+
+    assert {name: found[name] for name in found.keys() - judges if found[name]} == {}
+    assert len(found["my_docs/judge/tasks.jsonl"]) == 9
+    assert set(read_tasks(out / "my_docs/judge/tasks.jsonl")) == set(tasks)
+
+
+def test_the_package_hands_out_questions_and_no_stack(
+    write_dataset: Write, tmp_path: Path
+) -> None:
+    dataset, out = write_dataset(), tmp_path / "my-docs"
+    exported(dataset, out, "--to", "verifiers")
+    script = (
+        "import json, sys, my_docs; "
+        "print(json.dumps([my_docs.rows('test'), 'verifiers' in sys.modules]))"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=out,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    views = [task.policy_view() for task in read_tasks(dataset / "test.jsonl")]
+    asked = [{"task_id": view.task_id, "prompt": view.message} for view in views]
+    assert json.loads(done.stdout) == [asked, False]
+
+
+def test_tasks_without_references_make_no_fixtures(write_dataset: Write) -> None:
+    dataset = write_dataset([row(number) for number in range(6)])
+    targets = chosen_targets(["verifiers"])
+
+    with pytest.raises(
+        ConfigError, match="fixtures cannot be made: none of 6 tasks has a"
+    ):
+        read_environment(dataset, name="a", judge=None, targets=targets)
+    made = read_environment(
+        dataset, name="a", judge=None, targets=targets, fixture_tasks=0
+    )
+
+    assert not made.fixtures
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        ("unfinished", "holds the work of a run that has not ended"),
+        ("collected", "is a folder of collected documents"),
+        ("absent", "does not exist"),
+        ("empty", "holds no task: there is nothing to export"),
+    ],
+)
+def test_what_is_no_finished_dataset_is_refused(
+    fault: str, message: str, write_dataset: Write, tmp_path: Path
+) -> None:
+    dataset = tmp_path / "dataset"
+    match fault:
+        case "unfinished":
+            (dataset / "work").mkdir(parents=True)
+        case "collected":
+            dataset.mkdir()
+            (dataset / "documents.jsonl").touch()
+        case "empty":
+            write_dataset([])
+        case _:
+            pass
+
+    with pytest.raises(DatasetFolderError, match=message):
+        read_environment(dataset, name="a", judge=None, targets=())
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--to", "gym"], "--to 'gym': no such target; known are verifiers"),
+        (["--to", "verifiers", "--name", "9 docs"], "--name '9 docs': no name of a"),
+        (["--to", "verifiers", "--name", "class"], "--name 'class': no name of a"),
+        (["--to", "verifiers", "--judge", "absent.yaml"], "absent.yaml"),
+    ],
+)
+def test_a_wrong_word_is_named(
+    words: list[str],
+    message: str,
+    write_dataset: Write,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["export", str(write_dataset()), "--out", str(tmp_path / "out"), *words])
+
+    assert ended.value.code == 2
+    assert message in " ".join(capsys.readouterr().err.split())
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_that_is_there_stays_as_it_is(
+    write_dataset: Write, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+
+    with pytest.raises(SystemExit):
+        main(["export", str(write_dataset()), "--out", str(out), "--to", "verifiers"])
+
+    assert "is there already, and nothing was changed" in capsys.readouterr().err
+    assert list(out.iterdir()) == []
