@@ -273,8 +273,15 @@ def serve() -> Callable[[Path], VLLMServer]:
     """Make a real vLLM server of a model, not started yet."""
     from rubric_judge.testing.vllm import VLLMServer
 
-    # What a server compiles at its start takes a minute, and the answers are the same.
-    options = ("--dtype", "float32", "--enforce-eager")
+    # What a server compiles at its start takes a minute, and the answers are the same. Its
+    # cache is in memory from the start, and other tests run beside these.
+    options = (
+        "--dtype",
+        "float32",
+        "--enforce-eager",
+        "--kv-cache-memory-bytes",
+        str(256 * 2**20),
+    )
     return lambda folder: VLLMServer(folder, options=options, start_within_s=900)
 
 

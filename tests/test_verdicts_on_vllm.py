@@ -33,7 +33,15 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.vllm, pytest.mark.slow, pytest.mark.timeout(1800)]
 
-OPTIONS = ("--dtype", "float32", "--enforce-eager", "--max-model-len", "2048")
+OPTIONS = (
+    "--dtype",
+    "float32",
+    "--enforce-eager",
+    "--max-model-len",
+    "2048",
+    "--kv-cache-memory-bytes",
+    str(256 * 2**20),
+)
 RUBRIC = Rubric(
     criteria=(
         Criterion(id="atoms", weight=2, description="Says that atoms swing apart."),

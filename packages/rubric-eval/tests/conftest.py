@@ -151,10 +151,13 @@ def short_model(make_chat_model: Callable[..., Path], positions: int) -> Path:
     return folder
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def vllm(
     short_model: Path, serve: Callable[[Path], VLLMServer]
 ) -> Iterator[VLLMServer]:
-    """A server of one's own: that of all tests has more positions, and no defaults."""
+    """A server of one's own: that of all tests has more positions, and no defaults.
+
+    It ends with the file: each server holds two gigabytes, and later tests start more.
+    """
     with serve(short_model) as server:
         yield server
