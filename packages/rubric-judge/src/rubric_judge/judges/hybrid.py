@@ -16,7 +16,8 @@ from rubric_core.files import text_sha256
 from rubric_judge.checks import deciding, directive, execute
 from rubric_judge.config import HybridConfig
 from rubric_judge.errors import SandboxError, VerificationError
-from rubric_judge.judges.capabilities import check, close, fingerprint, wants_warm_call
+from rubric_judge.judges.capabilities import fingerprint, wants_warm_call
+from rubric_judge.judges.several import SeveralJudges
 
 _VERSION = "hybrid_v2"
 _RUBRICS_KEPT = 4096
@@ -34,7 +35,7 @@ class _Plan:
     """The rubric of the other judge; None when no weight is left for it."""
 
 
-class HybridJudge:
+class HybridJudge(SeveralJudges):
     """Executes the verification methods that are executable, and asks a judge once for the rest.
 
         s_j = w_j · share_j   (a program)      s_j of the other judge, on the rubric of the rest
@@ -63,6 +64,7 @@ class HybridJudge:
             MissingExtraError, ConfigError, PluginError: they are switched on, and no sandbox is
                 installed, or it is not clear which to use.
         """
+        super().__init__((judge,))
         self._judge = judge
         self._config = config
         self._programs = programs or execute.Programs(config)
@@ -129,18 +131,6 @@ class HybridJudge:
         return JudgeResult.model_validate(
             {**dict(result), **whole.model_dump(include=_OF_ALL)}
         )
-
-    async def check(self) -> None:
-        """Check the judge of the other criteria.
-
-        Raises:
-            JudgeSetupError: its endpoint is not there.
-        """
-        await check(self._judge)
-
-    async def aclose(self) -> None:
-        """Close the other judge."""
-        await close(self._judge)
 
 
 def _planned(rubric: Rubric, *, python_tests: bool) -> _Plan:

@@ -15,8 +15,6 @@ from rubric_judge.judges.capabilities import (
     GroupJudge,
     Immediate,
     WordMatching,
-    check,
-    close,
     wants_warm_call,
 )
 from rubric_judge.judges.cascade import queue, record
@@ -26,6 +24,7 @@ from rubric_judge.judges.hybrid import HybridJudge
 from rubric_judge.judges.lexical.judge import LexicalJudge
 from rubric_judge.judges.llm.judge import LLMJudge
 from rubric_judge.judges.llm.listwise import ListwiseJudge
+from rubric_judge.judges.several import SeveralJudges
 from rubric_judge.models.limits import Limited, Limiter
 
 
@@ -135,10 +134,11 @@ def word_matchers(spec: config.JudgeSpec) -> Iterator[WordMatching]:
             pass
 
 
-class _Optioned:
+class _Optioned(SeveralJudges):
     """A plugin's judge that says nothing of its options: they are its fingerprint."""
 
     def __init__(self, judge: Judge, spec: config.PluginConfig) -> None:
+        super().__init__((judge,))
         self._judge = judge
         self.name = judge.name
         options = json.dumps([spec.name, spec.options], sort_keys=True)
@@ -157,12 +157,6 @@ class _Optioned:
 
     async def judge(self, view: JudgeView) -> JudgeResult:
         return await self._judge.judge(view)
-
-    async def check(self) -> None:
-        await check(self._judge)
-
-    async def aclose(self) -> None:
-        await close(self._judge)
 
 
 def _plugin(spec: config.PluginConfig) -> Judge:

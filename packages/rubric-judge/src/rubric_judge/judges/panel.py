@@ -1,33 +1,29 @@
 """A panel of judges: one of them drawn for each response, or the mean of all."""
 
-import hashlib
 import json
 import math
 import time
 from collections import Counter
 from collections.abc import Sequence
-from functools import reduce
+from functools import partial
 from pathlib import Path
 
-import anyio
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from rubric_core import ConfigError, Judge, JudgeResult, JudgeView, Outcome
 from rubric_core.files import read_file, text_sha256
-from rubric_core.judgement.result import Usage
 from rubric_judge.config import PanelConfig
 from rubric_judge.judges.capabilities import (
-    check,
-    close,
     fingerprint,
     refuse_groups,
     wants_warm_call,
 )
+from rubric_judge.judges.several import SeveralJudges, at_once, draw, with_totals
 
 _VERSION = "panel_v1"
 
 
-class PanelJudge:
+class PanelJudge(SeveralJudges):
     """Judge that asks one of several judges, or all of them.
 
         one:   s_j of judge h(passage, question, response) mod n        mean:   s_j = Σ_k s_kj / n
@@ -58,7 +54,7 @@ class PanelJudge:
                 "once; for several answers of one judge there is `rubric-judge reliability`",
                 location="judges",
             )
-        self._judges = tuple(judges)
+        super().__init__(judges)
         self._config = config
 
     @property
@@ -100,41 +96,13 @@ class PanelJudge:
 
     def drawn(self, view: JudgeView) -> int:
         """Return the place, from 0, of the judge that is drawn for a response."""
-        parts = (self._config.seed, view.grounding.sha256, view.question, view.response)
-        text = json.dumps(("panel", *parts))
-        digest = hashlib.sha256(text.encode()).digest()
-        return int.from_bytes(digest[:8]) % len(self._judges)
-
-    async def check(self) -> None:
-        """Check every judge.
-
-        Raises:
-            JudgeSetupError: an endpoint is not there.
-        """
-        for judge in self._judges:
-            await check(judge)
-
-    async def aclose(self) -> None:
-        """Close the judges."""
-        for judge in self._judges:
-            await close(judge)
+        judged = (view.grounding.sha256, view.question, view.response)
+        return draw("panel", self._config.seed, *judged) % len(self._judges)
 
     async def _mean(self, view: JudgeView) -> JudgeResult:
         """Ask all judges at once."""
         started_s = time.perf_counter()
-        results: dict[int, JudgeResult] = {}
-
-        async def ask(place: int) -> None:
-            results[place] = await self._judges[place].judge(view)
-
-        try:
-            async with anyio.create_task_group() as group:
-                for place in range(len(self._judges)):
-                    group.start_soon(ask, place)
-        except BaseExceptionGroup as several:
-            # Callers handle the exceptions of one judge, not groups of them.
-            raise several.exceptions[0] from None
-        answers = [results[place] for place in sorted(results)]
+        answers = await at_once(partial(judge.judge, view) for judge in self._judges)
         return self._together(view, answers, time.perf_counter() - started_s)
 
     def _together(
@@ -168,19 +136,7 @@ class PanelJudge:
             whole = JudgeResult.scored(
                 view.rubric, scores, judge=self.name, reasoning="\n\n".join(words)
             )
-        used = [answer.usage for answer in answers if answer.usage is not None]
-        first = answers[0].answered_by
-        totals = {
-            "judge": self.name,
-            "answered_by": first
-            if all(answer.answered_by == first for answer in answers)
-            else None,
-            "usage": reduce(Usage.plus, used) if used else None,
-            "latency_s": latency_s,
-            "attempts": sum(answer.attempts for answer in answers),
-            "passage_truncated": any(answer.passage_truncated for answer in answers),
-        }
-        return JudgeResult.model_validate({**dict(whole), **totals})
+        return with_totals(whole, answers, judge=self.name, latency_s=latency_s)
 
 
 class _Criterion(BaseModel):

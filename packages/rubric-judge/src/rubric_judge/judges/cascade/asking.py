@@ -1,8 +1,6 @@
-"""How a group's cascade asks: calls at once, and what the strong judge's cost."""
+"""The price of asking the strong judge of a group's cascade."""
 
-from collections.abc import Callable, Coroutine, Sequence
-
-import anyio
+from collections.abc import Sequence
 
 from rubric_core import JudgeView
 from rubric_judge.config import CascadeConfig, HybridConfig, JudgeConfig
@@ -12,21 +10,6 @@ _PROMPT_CHARS = 2500
 """Instructions of a judge's prompt."""
 _REPLY_CHARS = 150
 """Score and words on one criterion in a judge's reply."""
-
-
-async def at_once(
-    calls: Sequence[Callable[[], Coroutine[None, None, None]]], *, warm: bool
-) -> None:
-    """Make calls together; the first alone where a cache is to be filled by it."""
-    first = [*calls[:1]] if warm else []
-    for some in (first, calls[len(first) :]):
-        try:
-            async with anyio.create_task_group() as tasks:
-                for call in some:
-                    tasks.start_soon(call)
-        except BaseExceptionGroup as several:
-            # The caller knows the single exceptions.
-            raise several.exceptions[0] from None
 
 
 def strong_costs(config: CascadeConfig, views: Sequence[JudgeView]) -> Costs:

@@ -1,47 +1,36 @@
 """The cascade of a group: a strong judge where its verdict changes the advantages most."""
 
-import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
-from rubric_core import Criterion, Judge, JudgeResult, JudgeView, Outcome, Reason
+from rubric_core import Criterion, JudgeResult, JudgeView, Outcome
 from rubric_core.arrays import BoolArray
 from rubric_core.effective import shares
 from rubric_core.files import text_sha256
 from rubric_core.judgement.evidence import Evidence
-from rubric_core.judgement.result import CascadeLevel, CascadeTrace, GroupTrace
-from rubric_judge.config import CascadeConfig
+from rubric_core.judgement.result import CascadeTrace, GroupTrace
 from rubric_judge.judges.capabilities import (
-    check,
     check_group,
-    close,
-    fingerprint,
     group_identity,
     wants_warm_call,
 )
-from rubric_judge.judges.cascade.asking import at_once, strong_costs
+from rubric_judge.judges.cascade.asking import strong_costs
 from rubric_judge.judges.cascade.deciding import GroupDecision, Rule
-from rubric_judge.judges.cascade.judge import Ask
-from rubric_judge.judges.cascade.parts import (
-    RUBRICS_KEPT,
-    Parts,
-    is_audited,
-    total_usage,
-)
+from rubric_judge.judges.cascade.in_turn import JudgesInTurn
+from rubric_judge.judges.cascade.parts import is_audited
 from rubric_judge.judges.cascade.posterior import Readings
 from rubric_judge.judges.cascade.queue import ask_for_labels
-from rubric_judge.judges.cascade.record import CascadeCalibration, GroupCalibration
+from rubric_judge.judges.cascade.record import GroupCalibration
 from rubric_judge.judges.cascade.uncertainty import agree, measured
+from rubric_judge.judges.several import at_once, with_totals
 
-_VERSION = "cascade_group_v1"
 _CHEAP = 0
 _STRONG = 1
-_LARGEST_GROUP = 4096
 _ID_DIGITS = 16
 
 
@@ -87,7 +76,7 @@ class _Judged(NamedTuple):
     started_s: float
 
 
-class GroupCascadeJudge:
+class GroupCascadeJudge(JudgesInTurn):
     """Judge of whole groups: a cheap judge for all, a strong one where it matters; a `GroupJudge`.
 
         next cell: the greatest α_j² p_ij (1 − p_ij) for its price
@@ -103,75 +92,20 @@ class GroupCascadeJudge:
     to the strong judge.
     """
 
-    def __init__(
-        self,
-        judges: Sequence[Judge],
-        config: CascadeConfig,
-        calibration: CascadeCalibration,
-        *,
-        ask: Ask | None = None,
-    ) -> None:
-        """Take the judges and what their readings are worth.
+    _version = "cascade_group_v1"
+    _settings = frozenset(
+        {"uncertainty", "k", "audit_frac", "target", "budget", "least_spread"}
+    )
+    max_group = 4096
+    """Most different responses at once; each prompt holds one of them."""
+    fails_apart = True
+    """Responses of a group may end with different outcomes: each has its own calls."""
 
-        Args:
-            judges: the cheap one and the strong one.
-            config: rule and audits; of `config.judges` only how the strong one is asked is read.
-            calibration: of these judges.
-            ask: function that asks a judge; `judge.judge(view)` when left out.
-
-        Raises:
-            ConfigError: the calibration is of other judges or settings.
-        """
-        source = str(config.calibration or "calibration")
-        calibration.require(config, judges, source=source)
-        if calibration.group is None:  # `require` lets none through
+    @property
+    def _maps(self) -> GroupCalibration:
+        if self._calibration.group is None:  # `require` lets none through
             raise ValueError("the calibration has no probabilities")
-        self._maps: GroupCalibration = calibration.group
-        self._judges = tuple(judges)
-        self._config = config
-        self._calibration = calibration
-        self._ask: Ask = ask or (lambda judge, view, _: judge.judge(view))
-        names = [judge.name for judge in judges]
-        is_one = names[_CHEAP] == names[_STRONG]
-        self.names = [
-            f"{name} ({n})" if is_one else name for n, name in enumerate(names, 1)
-        ]
-        """Names of the judges in results, numbered where both are the same."""
-        is_same = fingerprint(judges[_CHEAP]) == fingerprint(judges[_STRONG])
-        self._first_strong = config.k if is_same else 0
-        self._parts = lru_cache(maxsize=RUBRICS_KEPT)(Parts)
-
-    @property
-    def name(self) -> str:
-        """The version and the names of the judges."""
-        return f"{_VERSION}: {' > '.join(self.names)}"
-
-    @property
-    def fingerprint(self) -> str:
-        """Changes with the judges, the rule, the audits and the calibration."""
-        keys = (
-            "uncertainty",
-            "k",
-            "audit_frac",
-            "target",
-            "budget",
-            "least_spread",
-        )
-        settings = {key: getattr(self._config, key) for key in keys}
-        settings["calibration"] = self._calibration.model_dump(mode="json")
-        digest = text_sha256(json.dumps(settings, sort_keys=True))[:16]
-        judges = " > ".join(fingerprint(judge) for judge in self._judges)
-        return f"{_VERSION} {digest}: {judges}"
-
-    @property
-    def max_group(self) -> int:
-        """Most different responses at once; each prompt holds one of them."""
-        return _LARGEST_GROUP
-
-    @property
-    def fails_apart(self) -> bool:
-        """Whether responses of a group may end with different outcomes: each has its own calls."""
-        return True
+        return self._calibration.group
 
     async def judge(self, view: JudgeView) -> JudgeResult:
         """Judge one response alone: by the strong judge."""
@@ -210,11 +144,8 @@ class GroupCascadeJudge:
         try:
             self._queue(live, criteria, decision)
         except OSError as error:
-            detail = f"the label queue cannot be written ({error.strerror})"
             for response in live:
-                response.failure = JudgeResult.unavailable(
-                    Reason.JUDGE_ERROR, judge=self.name, detail=detail
-                )
+                response.failure = self._unqueued(error)
         judged = _Judged(
             _group_id(views),
             criteria,
@@ -224,28 +155,11 @@ class GroupCascadeJudge:
         )
         return [self._result(response, judged) for response in in_order]
 
-    async def check(self) -> None:
-        """Check both judges.
-
-        Raises:
-            JudgeSetupError: an endpoint is not there.
-        """
-        for judge in self._judges:
-            await check(judge)
-
-    async def aclose(self) -> None:
-        """Close the judges."""
-        for judge in self._judges:
-            await close(judge)
-
     async def _read(self, response: _Response, sample: int) -> None:
         """Ask the cheap judge for all criteria of a response, once more."""
         view = response.view
         rubric = self._parts(view.rubric).turned(self._config, sample)
-        if rubric is not view.rubric:
-            view = view.model_copy(update={"rubric": rubric})
-        answer = await self._ask(self._judges[_CHEAP], view, sample)
-        response.read[sample] = answer
+        response.read[sample] = await self._answer(_CHEAP, view, rubric, sample)
 
     def _decision(
         self, group: Sequence[_Response], criteria: Sequence[Criterion]
@@ -320,9 +234,7 @@ class GroupCascadeJudge:
         """Ask the strong judge for some criteria, in one call."""
         view = response.view
         part = self._parts(view.rubric).of(criteria)
-        if part is not view.rubric:
-            view = view.model_copy(update={"rubric": part})
-        answer = await self._ask(self._judges[_STRONG], view, self._first_strong)
+        answer = await self._answer(_STRONG, view, part)
         response.strong.append(answer)
         response.asked |= criteria
         if answer.outcome is not Outcome.SCORED:
@@ -407,12 +319,7 @@ class GroupCascadeJudge:
         """Return who decided what about a response, with the calls of each judge."""
         weighty = sum(1 for criterion in response.view.rubric if criterion.weight)
         levels = [
-            CascadeLevel(
-                judge=self.names[number],
-                calls=len(answers),
-                criteria=criteria,
-                usage=total_usage(answers),
-            )
+            self._level(number, answers, criteria)
             for number, answers, criteria in (
                 (_CHEAP, response.cheap, weighty),
                 (_STRONG, response.strong, len(response.asked)),
@@ -436,18 +343,13 @@ class GroupCascadeJudge:
     ) -> JudgeResult:
         """Return a result with the totals of all calls about the response."""
         every = [*response.cheap, *response.strong]
-        first = every[0].answered_by
-        is_one = all(answer.answered_by == first for answer in every)
-        totals = {
-            "judge": self.name,
-            "answered_by": first if is_one else None,
-            "usage": total_usage(every),
-            "latency_s": time.perf_counter() - judged.started_s,
-            "attempts": sum(answer.attempts for answer in every),
-            "passage_truncated": any(answer.passage_truncated for answer in every),
-            "cascade": trace,
-        }
-        return JudgeResult.model_validate({**dict(result), **totals})
+        return with_totals(
+            result,
+            every,
+            judge=self.name,
+            latency_s=time.perf_counter() - judged.started_s,
+            cascade=trace,
+        )
 
     def _evidence(self, response: _Response) -> dict[str, Evidence]:
         """Return the quotes for each criterion, of the judge that decided it."""

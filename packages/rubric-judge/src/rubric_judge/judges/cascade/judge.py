@@ -1,42 +1,19 @@
 """The cascade: judges in order, each criterion decided by the first that is sure of it."""
 
-import json
 import time
-from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Mapping, Sequence
+from functools import partial
 
-import anyio
-
-from rubric_core import (
-    Criterion,
-    Judge,
-    JudgeResult,
-    JudgeView,
-    Outcome,
-    Reason,
-    Rubric,
-)
-from rubric_core.files import text_sha256
-from rubric_core.judgement.result import CascadeLevel, CascadeTrace
-from rubric_judge.config import CascadeConfig
-from rubric_judge.judges.capabilities import check, close, fingerprint, wants_warm_call
-from rubric_judge.judges.cascade.parts import (
-    RUBRICS_KEPT,
-    Parts,
-    is_audited,
-    total_usage,
-)
+from rubric_core import Criterion, JudgeResult, JudgeView, Outcome, Rubric
+from rubric_core.judgement.result import CascadeTrace
+from rubric_judge.judges.capabilities import wants_warm_call
+from rubric_judge.judges.cascade.in_turn import JudgesInTurn
+from rubric_judge.judges.cascade.parts import is_audited
 from rubric_judge.judges.cascade.queue import ask_for_labels
-from rubric_judge.judges.cascade.record import CascadeCalibration
 from rubric_judge.judges.cascade.uncertainty import Measured, agree, measured
+from rubric_judge.judges.several import at_once, with_totals
 
-_VERSION = "cascade_v1"
 _ROUNDING = 1e-9
-
-Ask = Callable[[Judge, JudgeView, int], Awaitable[JudgeResult]]
-"""Asks a judge about a view; the number tells which of its answers this is. A judge that occurs
-twice continues its count at the second place: an answer is one draw, at one place."""
 
 
 class _Progress:
@@ -55,7 +32,7 @@ class _Progress:
         """Number of criteria that each judge was asked about."""
 
 
-class CascadeJudge:
+class CascadeJudge(JudgesInTurn):
     """Judge that asks the first judge for every criterion, and the next for those it is unsure of.
 
         s_j of the first judge with u_j ≤ λ_j;  of the last judge otherwise, and where audited
@@ -66,64 +43,8 @@ class CascadeJudge:
     judged, so that a judgement that is made again audits the same.
     """
 
-    def __init__(
-        self,
-        judges: Sequence[Judge],
-        config: CascadeConfig,
-        calibration: CascadeCalibration,
-        *,
-        ask: Ask | None = None,
-    ) -> None:
-        """Take the judges and the calibration with their thresholds.
-
-        Args:
-            judges: two or more, the cheapest first.
-            config: the measure and the audits; `config.judges` are not loaded here.
-            calibration: the thresholds.
-            ask: function that asks a judge; `judge.judge(view)` when left out.
-
-        Raises:
-            ConfigError: the calibration is of other judges or settings.
-        """
-        calibration.require(
-            config, judges, source=str(config.calibration or "calibration")
-        )
-        self._judges = tuple(judges)
-        self._config = config
-        self._calibration = calibration
-        self._ask: Ask = ask or (lambda judge, view, _: judge.judge(view))
-        names = [judge.name for judge in judges]
-        shared = Counter(names)
-        self.names = [
-            f"{name} ({place})" if shared[name] > 1 else name
-            for place, name in enumerate(names, start=1)
-        ]
-        """Names of the judges in results, numbered where two are the same."""
-        fingerprints = [fingerprint(judge) for judge in judges]
-        self._first = [
-            config.k * fingerprints[:place].count(own)
-            for place, own in enumerate(fingerprints)
-        ]
-        """Number of each place's first answer."""
-        # A group shares one object, so that a judge's caches hold for the parts of a rubric, too.
-        self._parts = lru_cache(maxsize=RUBRICS_KEPT)(Parts)
-
-    @property
-    def name(self) -> str:
-        """The version and the names of the judges."""
-        return f"{_VERSION}: {' > '.join(self.names)}"
-
-    @property
-    def fingerprint(self) -> str:
-        """Changes with the judges, the measure, the thresholds and the audits."""
-        settings = self._config.model_dump(
-            mode="json", include={"uncertainty", "k", "audit_frac"}
-        )
-        settings["calibration"] = self._calibration.model_dump(mode="json")
-        text = json.dumps(settings, sort_keys=True)
-        digest = text_sha256(text)[:16]
-        judges = " > ".join(fingerprint(judge) for judge in self._judges)
-        return f"{_VERSION} {digest}: {judges}"
+    _version = "cascade_v1"
+    _settings = frozenset({"uncertainty", "k", "audit_frac"})
 
     @property
     def warm_call(self) -> bool:
@@ -146,7 +67,10 @@ class CascadeJudge:
         for number in range(last):
             if state.open:
                 await self._decide(number, view, state)
-        audited = [name for name in state.sure_judge if self._is_audited(view, name)]
+        share = self._config.audit_frac
+        audited = [
+            name for name in state.sure_judge if is_audited(view, name, share=share)
+        ]
         names = {*state.open, *audited}
         if names:
             (result,) = await self._answers(last, view, names, state)
@@ -164,12 +88,8 @@ class CascadeJudge:
         try:
             self._queue(view, state)
         except OSError as error:
-            detail = f"the label queue cannot be written ({error.strerror})"
-            failed = JudgeResult.unavailable(
-                Reason.JUDGE_ERROR, judge=self.name, detail=detail
-            )
             trace = self._trace(state, {}, {})
-            return self._whole(failed, state, started_s, trace)
+            return self._whole(self._unqueued(error), state, started_s, trace)
         scores = {
             criterion.id: decided[criterion.id][1].score if criterion.weight else 0.0
             for criterion in view.rubric
@@ -186,20 +106,6 @@ class CascadeJudge:
         }
         scored = JudgeResult.model_validate({**dict(scored), **readings})
         return self._whole(scored, state, started_s, trace)
-
-    async def check(self) -> None:
-        """Check every judge.
-
-        Raises:
-            JudgeSetupError: an endpoint is not there.
-        """
-        for judge in self._judges:
-            await check(judge)
-
-    async def aclose(self) -> None:
-        """Close the judges."""
-        for judge in self._judges:
-            await close(judge)
 
     async def _decide(self, number: int, view: JudgeView, state: _Progress) -> None:
         """Ask a judge, and let it decide the criteria that it is sure of."""
@@ -220,34 +126,18 @@ class CascadeJudge:
         """Ask a judge for some criteria, k times at once; the last one once."""
         part = self._parts(view.rubric).of(criteria)
         is_last = number == len(self._judges) - 1
-        results: dict[int, JudgeResult] = {}
 
-        async def ask(sample: int) -> None:
+        async def ask(sample: int) -> JudgeResult:
             rubric = part if is_last else self._parts(part).turned(self._config, sample)
-            part_view = view
-            if rubric is not view.rubric:
-                part_view = view.model_copy(update={"rubric": rubric})
-            number_of_answer = self._first[number] + sample
-            results[sample] = await self._ask(
-                self._judges[number], part_view, number_of_answer
-            )
+            return await self._answer(number, view, rubric, sample)
 
-        if is_last or self._config.k == 1:
-            await ask(0)
-        else:
-            try:
-                async with anyio.create_task_group() as group:
-                    for sample in range(self._config.k):
-                        group.start_soon(ask, sample)
-            except BaseExceptionGroup as several:
-                # The caller knows the single exceptions.
-                raise several.exceptions[0] from None
         state.criteria_asked[number] = len(criteria)
-        state.answers[number] = [results[sample] for sample in sorted(results)]
+        if is_last or self._config.k == 1:
+            state.answers[number] = [await ask(0)]
+        else:
+            samples = range(self._config.k)
+            state.answers[number] = await at_once(partial(ask, k) for k in samples)
         return state.answers[number]
-
-    def _is_audited(self, view: JudgeView, criterion: str) -> bool:
-        return is_audited(view, criterion, share=self._config.audit_frac)
 
     def _queue(self, view: JudgeView, state: _Progress) -> None:
         if self._config.label_queue is None:
@@ -277,12 +167,7 @@ class CascadeJudge:
         self, state: _Progress, decided: Mapping[str, int], audits: Mapping[str, bool]
     ) -> CascadeTrace:
         levels = [
-            CascadeLevel(
-                judge=self.names[number],
-                calls=len(results),
-                criteria=state.criteria_asked[number],
-                usage=total_usage(results),
-            )
+            self._level(number, results, state.criteria_asked[number])
             for number, results in sorted(state.answers.items())
         ]
         return CascadeTrace(
@@ -304,18 +189,13 @@ class CascadeJudge:
     ) -> JudgeResult:
         """Return a result with the totals of all calls."""
         every = [answer for results in state.answers.values() for answer in results]
-        first = every[0].answered_by
-        is_one = all(answer.answered_by == first for answer in every)
-        totals = {
-            "judge": self.name,
-            "answered_by": first if is_one else None,
-            "usage": total_usage(every),
-            "latency_s": time.perf_counter() - started_s,
-            "attempts": sum(answer.attempts for answer in every),
-            "passage_truncated": any(answer.passage_truncated for answer in every),
-            "cascade": trace,
-        }
-        return JudgeResult.model_validate({**dict(result), **totals})
+        return with_totals(
+            result,
+            every,
+            judge=self.name,
+            latency_s=time.perf_counter() - started_s,
+            cascade=trace,
+        )
 
     def _account(self, trace: CascadeTrace, state: _Progress) -> str:
         parts: list[str] = []

@@ -1,16 +1,8 @@
-"""Parts of a rubric that a cascade asks for, which criteria are audited, and the bill."""
+"""Parts of a rubric that a cascade asks for, and which criteria are audited."""
 
-import hashlib
-import json
-from collections.abc import Sequence
-from functools import reduce
-
-from rubric_core import JudgeResult, JudgeView, Rubric
-from rubric_core.judgement.result import Usage
+from rubric_core import JudgeView, Rubric
 from rubric_judge.config import CascadeConfig
-
-RUBRICS_KEPT = 4096
-"""Rubrics whose parts a cascade keeps."""
+from rubric_judge.judges.several import draw
 
 
 class Parts:
@@ -41,12 +33,6 @@ class Parts:
         return self._back
 
 
-def total_usage(results: Sequence[JudgeResult]) -> Usage | None:
-    """Add up what several answers used; None where none of them says."""
-    known = [result.usage for result in results if result.usage is not None]
-    return reduce(Usage.plus, known) if known else None
-
-
 def is_audited(view: JudgeView, criterion: str, *, share: float) -> bool:
     """Tell whether a criterion of a response is audited, by a hash of what is judged.
 
@@ -55,8 +41,5 @@ def is_audited(view: JudgeView, criterion: str, *, share: float) -> bool:
         criterion: the criterion's id.
         share: probability of an audit.
     """
-    parts = (view.grounding.sha256, view.question, view.response, criterion)
-    text = json.dumps(("audit", *parts))
-    digest = hashlib.sha256(text.encode()).digest()
-    drawn = int.from_bytes(digest[:8])
-    return drawn < share * 2**64
+    judged = (view.grounding.sha256, view.question, view.response)
+    return draw("audit", *judged, criterion) < share * 2**64

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 
 import anyio
 import numpy as np
@@ -21,6 +22,7 @@ from rubric_judge.judges.cascade.judge import CascadeJudge
 from rubric_judge.judges.cascade.parts import Parts
 from rubric_judge.judges.cascade.record import CascadeCalibration, Threshold
 from rubric_judge.judges.cascade.uncertainty import HALF, agree
+from rubric_judge.judges.several import at_once
 from rubric_judge.pool.ledger.store import Ledger
 from rubric_judge.pool.pool import JudgePool
 from rubric_judge.quality.calibration.probabilities import (
@@ -211,10 +213,9 @@ class CascadeRun:
         """Ask both judges for all criteria; the ledger knows most of their answers."""
         cheap, strong = self.judges
         first = self.config.k if fingerprint(cheap) == fingerprint(strong) else 0
-        by_place: dict[int, list[Pair]] = {}
         limiter = anyio.CapacityLimiter(self._workers)
 
-        async def ask(place: int, view: JudgeView) -> None:
+        async def ask(view: JudgeView) -> list[Pair]:
             async with limiter:
                 parts = Parts(view.rubric)
                 answers: list[JudgeResult] = []
@@ -223,16 +224,10 @@ class CascadeRun:
                     asked = view.model_copy(update={"rubric": turned})
                     answers.append(await self._ask(cheap, asked, sample))
                 final = await self._ask(strong, view, first)
-                by_place[place] = pairs_of(view, answers, final)
+                return pairs_of(view, answers, final)
 
-        try:
-            async with anyio.create_task_group() as tasks:
-                for place, view in enumerate(views):
-                    tasks.start_soon(ask, place, view)
-        except BaseExceptionGroup as several:
-            # The caller knows the single exceptions.
-            raise several.exceptions[0] from None
-        return [pair for place in sorted(by_place) for pair in by_place[place]]
+        asked_pairs = await at_once(partial(ask, view) for view in views)
+        return [pair for pairs in asked_pairs for pair in pairs]
 
     async def _ask(self, judge: Judge, view: JudgeView, sample: int) -> JudgeResult:
         if self._ledger is None:

@@ -1,0 +1,108 @@
+"""What judges that ask other judges share: calls at once, draws, one bill, one end."""
+
+import hashlib
+import json
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import reduce
+from typing import TypeVar
+
+import anyio
+
+from rubric_core import Judge, JudgeResult
+from rubric_core.judgement.result import CascadeTrace, Usage
+from rubric_judge.judges.capabilities import check, close
+
+_Answer = TypeVar("_Answer")
+
+
+class SeveralJudges:
+    """Judges that are checked and closed together."""
+
+    def __init__(self, judges: Sequence[Judge]) -> None:
+        """Take the judges, in the order in which they are asked."""
+        self._judges = tuple(judges)
+
+    async def check(self) -> None:
+        """Check every judge.
+
+        Raises:
+            JudgeSetupError: an endpoint is not there.
+        """
+        for judge in self._judges:
+            await check(judge)
+
+    async def aclose(self) -> None:
+        """Close the judges."""
+        for judge in self._judges:
+            await close(judge)
+
+
+async def at_once(
+    calls: Iterable[Callable[[], Awaitable[_Answer]]], *, warm: bool = False
+) -> list[_Answer]:
+    """Make calls together, the first alone where a cache is to be filled by it.
+
+    Returns:
+        What they return, in the order of the calls.
+
+    Raises:
+        Exception: the first that a call raises, as it is: callers know no groups of exceptions.
+    """
+    answers: dict[int, _Answer] = {}
+
+    async def keep(place: int, call: Callable[[], Awaitable[_Answer]]) -> None:
+        answers[place] = await call()
+
+    numbered = list(enumerate(calls))
+    first = numbered[:1] if warm else []
+    for some in (first, numbered[len(first) :]):
+        try:
+            async with anyio.create_task_group() as tasks:
+                for place, call in some:
+                    tasks.start_soon(keep, place, call)
+        except BaseExceptionGroup as several:
+            raise several.exceptions[0] from None
+    return [answers[place] for place in sorted(answers)]
+
+
+def draw(*parts: object) -> int:
+    """Return 64 bits that follow from the parts alone: the same ones whenever they are drawn."""
+    digest = hashlib.sha256(json.dumps(parts).encode()).digest()
+    return int.from_bytes(digest[:8])
+
+
+def total_usage(results: Sequence[JudgeResult]) -> Usage | None:
+    """Add up what several answers used; None where none of them says."""
+    known = [result.usage for result in results if result.usage is not None]
+    return reduce(Usage.plus, known) if known else None
+
+
+def with_totals(
+    result: JudgeResult,
+    answers: Sequence[JudgeResult],
+    *,
+    judge: str,
+    latency_s: float,
+    cascade: CascadeTrace | None = None,
+) -> JudgeResult:
+    """Return a result with the totals of all answers that it is made of.
+
+    Args:
+        result: scores, or the failure.
+        answers: one or more.
+        judge: name of the judge that asked for them.
+        latency_s: seconds from the first question to the last answer.
+        cascade: who decided what, where judges were asked in turn.
+    """
+    first = answers[0].answered_by
+    is_one = all(answer.answered_by == first for answer in answers)
+    totals = {
+        "judge": judge,
+        "answered_by": first if is_one else None,
+        "usage": total_usage(answers),
+        "latency_s": latency_s,
+        "attempts": sum(answer.attempts for answer in answers),
+        "passage_truncated": any(answer.passage_truncated for answer in answers),
+        "cascade": cascade,
+    }
+    return JudgeResult.model_validate({**dict(result), **totals})
