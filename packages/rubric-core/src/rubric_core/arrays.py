@@ -131,8 +131,12 @@ def checked_groups(
         rewards, ~valid | finite, name="rewards_PG", problem=": mask it with valid_PG"
     )
     small = np.abs(rewards) <= LARGEST
-    problem = f", beyond ±{LARGEST:g}: scale the rewards"
-    check_each(rewards, ~valid | small, name="rewards_PG", problem=problem)
+    check_each(
+        rewards,
+        ~valid | small,
+        name="rewards_PG",
+        problem=f", beyond ±{LARGEST:g}: scale the rewards",
+    )
     return np.where(valid, rewards, 0.0), valid
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -44,6 +45,11 @@ def write_report(
         write_plain_page(report, out / page)
         more = (page, *more)
     return ", ".join([str(out / f"{name}.md"), f"{name}.json", *more, *pictures])
+
+
+def say(message: str) -> None:
+    """Tell on standard error what the command found."""
+    print(f"rubric-judge: {message}", file=sys.stderr)
 
 
 def flag_error(flag: str, problem: str) -> ConfigError:

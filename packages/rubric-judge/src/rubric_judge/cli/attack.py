@@ -34,15 +34,13 @@ def attack(  # noqa: PLR0913  # each is an option of the command
     judge: Path,
     out: Path,
     suite: Annotated[tuple[Path, ...], Parameter(negative=())] = (),
-    families: Annotated[
-        tuple[str, ...], Parameter(negative=(), consume_multiple=True)
-    ] = (),
+    families: command.Names = (),
     limit: command.Positive | None = None,
     epsilon: command.Share = 0.05,
     ledger: Path | None = None,
     workers: command.Positive = 32,
-    reveal: Annotated[bool, Parameter(negative=())] = False,
-    verbose: Annotated[bool, Parameter(negative=())] = False,
+    reveal: command.Flag = False,
+    verbose: command.Flag = False,
 ) -> int:
     """Attack a judge, and report how often it gives more than a text deserves.
 

@@ -96,9 +96,7 @@ class _Judged(NamedTuple):
 class VerdictOptions:
     """How verdicts are found; with --cascade there are none."""
 
-    judgements: Annotated[
-        tuple[Path, ...], Parameter(negative=(), consume_multiple=True)
-    ] = ()
+    judgements: command.Paths = ()
     """Files of the judge's judgements, in place of asking it; --judge says whose they are."""
     replicates: command.Positive = 1
     """Judgements of each response; from two on, the judge's noise is measured."""
@@ -129,7 +127,7 @@ def calibrate_judge(  # noqa: PLR0913  # each is an option of the command
     is_cascade: cascade.IsCascade = False,
     target: cascade.Target = _TARGET,
     thoughts: HowThoughts = "cut",
-    verbose: Annotated[bool, Parameter(negative=())] = False,
+    verbose: command.Flag = False,
 ) -> int:
     """Calibrate a judge against people's labels, and say what to do with each criterion.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -13,7 +12,7 @@ from cyclopts import ArgumentCollection, Group, Parameter
 
 from rubric_core import JudgeView
 from rubric_judge.cli import judging
-from rubric_judge.cli.app import flag_error
+from rubric_judge.cli.app import flag_error, say
 from rubric_judge.quality.calibration.target import CascadeTarget
 from rubric_judge.ui.console.command import print_pairs, print_rows
 from rubric_judge.ui.console.progress import current
@@ -103,8 +102,8 @@ def find_thresholds(
         JudgeSetupError: a judge is not there.
     """
     from rubric_judge.config import CascadeConfig, read_judge_spec
-    from rubric_judge.judges.capabilities import check, close
     from rubric_judge.judges.load import load_judge
+    from rubric_judge.judges.several import SeveralJudges
     from rubric_judge.quality.calibration.cascade import CascadeRun, calibrate_cascade
     from rubric_judge.quality.calibration.thresholds import GRID
 
@@ -113,12 +112,12 @@ def find_thresholds(
         kind = f"is of `type: {config.type}`"
         raise flag_error("judge", f" {judge}: {kind}: give a file of `type: cascade`")
     judges = [load_judge(spec) for spec in config.judges]
+    asked = SeveralJudges(judges)
 
     async def calibrate(books: Ledger | None) -> CascadeCalibration:
         try:
             with current().phase("asking the judges whether they are there"):
-                for asked in judges:
-                    await check(asked)
+                await asked.check()
             run = CascadeRun(judges, config, books, workers=workers)
             with current().phase("testing thresholds", total=len(GRID)) as phase:
                 return await calibrate_cascade(
@@ -130,8 +129,7 @@ def find_thresholds(
                     on_threshold=lambda _: phase.advance(),
                 )
         finally:
-            for asked in judges:
-                await close(asked)
+            await asked.aclose()
 
     with tempfile.TemporaryDirectory() as folder:
         with judging.opened(ledger or Path(folder) / "ledger.sqlite") as books:
@@ -160,15 +158,17 @@ def print_thresholds(
         "criterion": "{0}",
         "kept up to": "{1.threshold:.2f}",
         f"{calibration.unit}s": "{1.n}",
+        "risk": "{1.risk:.1%}",
+        "at most": "{1.bound:.1%}",
+        "escalated": "{1.escalated:.1%}",
+        "invalid": "{1.invalid_frac:.1%}",
     }
-    columns |= {"risk": "{1.risk:.1%}", "at most": "{1.bound:.1%}"}
-    columns |= {"escalated": "{1.escalated:.1%}", "invalid": "{1.invalid_frac:.1%}"}
     table = Table.from_forms({"title": "", "columns": columns}, tests.items())
     print_rows(table.header, table.texts)
-    if calibration.group is not None:
-        _print_maps(calibration, calibration.group, out)
-        return
     alone = max(test.last_risk for test in tests.values())
+    if calibration.group is not None:
+        _print_maps(calibration, calibration.group, out, alone=alone)
+        return
     promise = f"risk ≤ {calibration.risk:g} with probability {calibration.confidence:g}"
     escalated = sorted(test.escalated for test in tests.values())
     spread = " to ".join(
@@ -189,8 +189,10 @@ def print_thresholds(
         ]
     )
     if not escalated[-1]:
-        said = "nothing escalates: the cheap judge is sure of all that was labelled, so that only "
-        print(f"rubric-judge: {said}audits ask the last judge", file=sys.stderr)
+        say(
+            "nothing escalates: the cheap judge is sure of all that was labelled, so that only "
+            "audits ask the last judge"
+        )
     for name, threshold in tests.items():
         if threshold.escalated == 1:
             why = (
@@ -198,19 +200,27 @@ def print_thresholds(
                 if threshold.threshold is None
                 else "nothing is kept"
             )
-            said = f"rubric-judge: {name}: {why}: everything goes to the last judge"
-            print(said, file=sys.stderr)
+            say(f"{name}: {why}: everything goes to the last judge")
         found_in = classes.values() if calibration.pooled else [classes[name]]
         if len(known := set[bool]().union(*found_in)) == 1:
             seen, other = ("met", "unmet") if True in known else ("unmet", "met")
-            said = f"every label is {seen}: nothing is promised of what is {other}: label some"
-            print(f"rubric-judge: {name}: {said}", file=sys.stderr)
+            say(
+                f"{name}: every label is {seen}: nothing is promised of what is {other}: "
+                "label some"
+            )
 
 
 def _print_maps(
-    calibration: CascadeCalibration, group: GroupCalibration, out: Path
+    calibration: CascadeCalibration, group: GroupCalibration, out: Path, *, alone: float
 ) -> None:
-    """Print what the first judge's readings are worth, for `decide: group`."""
+    """Print what the first judge's readings are worth, for `decide: group`.
+
+    Args:
+        calibration: the whole.
+        group: its readings.
+        out: where they are written.
+        alone: share of the labels that the last judge contradicts.
+    """
     from rubric_judge.ui.page.tables import Table
 
     maps = {"all": group.pooled, **group.criteria}
@@ -226,11 +236,6 @@ def _print_maps(
     ]
     table = Table.from_forms({"title": "", "columns": columns}, rows)
     print_rows(table.header, table.texts)
-    alone = max(
-        test.last_risk
-        for test in (calibration.pooled, *calibration.criteria.values())
-        if test
-    )
     print_pairs(
         [
             ("the last judge alone contradicts", f"{alone:.1%} of the labels"),
@@ -242,11 +247,10 @@ def _print_maps(
         ]
     )
     if group.pooled.values[-1] - group.pooled.values[0] < _LEAST_RANGE:
-        said = (
+        say(
             "the first judge's readings say next to nothing of the last one's scores: groups will "
             "go to the last judge"
         )
-        print(f"rubric-judge: {said}", file=sys.stderr)
 
 
 _LEAST_RANGE = 0.2

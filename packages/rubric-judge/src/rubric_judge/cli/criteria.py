@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from rubric_core import read_tasks
 from rubric_judge.cli.app import app, require_writable
-from rubric_judge.ui.console.command import FAILED, Positive, working
+from rubric_judge.ui.console.command import FAILED, Names, Paths, Positive, working
 
 if TYPE_CHECKING:
     from rubric_core import Task
@@ -23,13 +23,9 @@ def criteria(  # noqa: PLR0913  # each is an option of the command
     *logs: Path,
     format: FormatChoice | None = None,  # noqa: A002  # the option's name
     by: Literal["criterion", "prompt"] = "criterion",
-    tasks: Annotated[
-        tuple[Path, ...], Parameter(negative=(), consume_multiple=True)
-    ] = (),
+    tasks: Paths = (),
     calibration: Path | None = None,
-    only: Annotated[
-        tuple[str, ...], Parameter(negative=(), consume_multiple=True)
-    ] = (),
+    only: Names = (),
     group_size: Positive | None = None,
     last: Positive | None = None,
     json_out: Annotated[Path | None, Parameter(name="--json")] = None,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import anyio
 
 from rubric_core import Judge, JudgeResult, JudgeView, Outcome
+from rubric_judge.cli.app import say
 from rubric_judge.quality.responses import JudgedResponse, write_judgements
 from rubric_judge.ui.console import command, progress
 
@@ -224,18 +225,19 @@ def say_suspect(statistics: PoolStatistics, *, has_ledger: bool, again: str) -> 
     )
     old = statistics.invalid_from_ledger
     if invalid > old and scored == statistics.from_ledger - old:
-        what = f"not one of the {invalid - old} answers of this run is valid"
         kept = (
             "; the ledger keeps none as final: the same command asks again"
             if has_ledger
             else ""
         )
-        said = f"suspect: {what}, so check the server and its model{kept}"
-        print(f"rubric-judge: {said}", file=sys.stderr)
+        say(
+            f"suspect: not one of the {invalid - old} answers of this run is valid, so check "
+            f"the server and its model{kept}"
+        )
     if old:
-        said = f"{old} invalid judgements are from the ledger"
         command.console().print(
-            f"{said}; to ask for them again: {again}", soft_wrap=True
+            f"{old} invalid judgements are from the ledger; to ask for them again: {again}",
+            soft_wrap=True,
         )
 
 
@@ -246,7 +248,7 @@ async def check_replicas(pool: _Pool) -> None:
         JudgeSetupError: none is.
     """
     for problem in await pool.check():
-        print(f"rubric-judge: one replica is not there: {problem}", file=sys.stderr)
+        say(f"one replica is not there: {problem}")
 
 
 async def _judge_batch(

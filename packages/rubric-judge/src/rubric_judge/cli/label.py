@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,10 +15,10 @@ from cyclopts.validators import Number
 
 from rubric_core import Thoughts, read_tasks
 from rubric_core.errors import ConfigError, RubricFileError, needing_extra
-from rubric_judge.cli.app import app, require_writable
+from rubric_judge.cli.app import app, require_writable, say
 from rubric_judge.cli.thoughts import HowThoughts
 from rubric_judge.quality.responses import read_responses
-from rubric_judge.ui.console.command import Count, Positive, print_pairs, working
+from rubric_judge.ui.console.command import Count, Flag, Positive, print_pairs, working
 
 if TYPE_CHECKING:
     from rubric_judge.quality.label_page.desk import Desk
@@ -60,7 +59,7 @@ class Place:
 class Writing:
     """Whether answers are written instead of scored, and by whom."""
 
-    write: Annotated[bool, Parameter(negative=())] = False
+    write: Flag = False
     """Have answers of known truth written instead of responses scored."""
     model: Path | None = None
     """A language model that writes them, YAML with the keys of a synthesiser's `model`: no page is
@@ -259,8 +258,9 @@ def _write(
         raise RubricFileError("holds no task", path=wanted.tasks)
     with open_written(out, known) as store:
         if store.strange:
-            said = f"{store.strange} answers in {out} are to none of these tasks and stay there"
-            print(f"rubric-judge: {said}", file=sys.stderr)
+            say(
+                f"{store.strange} answers in {out} are to none of these tasks and stay there"
+            )
         if writing.model is not None:
             from rubric_judge.cli.writing import write_with_model
 

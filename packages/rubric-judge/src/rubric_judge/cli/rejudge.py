@@ -6,9 +6,7 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
-
-from cyclopts import Parameter
+from typing import TYPE_CHECKING, Literal
 
 from rubric_core import ConfigError, JudgeResult, JudgeView, Outcome, read_tasks
 from rubric_judge.cli import judging
@@ -39,7 +37,7 @@ def rejudge(  # noqa: PLR0913  # the flags of a command
     replicate: command.Count = 0,
     thoughts: HowThoughts = "cut",
     workers: command.Positive = 32,
-    verbose: Annotated[bool, Parameter(negative=())] = False,
+    verbose: command.Flag = False,
 ) -> int:
     """Judge stored responses again, by another judge or under another rubric, and compare.
 
@@ -93,8 +91,11 @@ def rejudge(  # noqa: PLR0913  # the flags of a command
         judged,
         out=out,
     )
-    again = f"--only invalid --replicate {replicate + 1}"
-    judging.say_suspect(done.statistics, has_ledger=ledger is not None, again=again)
+    judging.say_suspect(
+        done.statistics,
+        has_ledger=ledger is not None,
+        again=f"--only invalid --replicate {replicate + 1}",
+    )
     _say_how_to_join(matched, out, source, before)
     return (
         command.FAILED

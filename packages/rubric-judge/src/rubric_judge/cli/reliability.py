@@ -19,6 +19,8 @@ from rubric_judge.quality.responses import read_responses
 from rubric_judge.ui.console.command import (
     FAILED,
     Count,
+    Flag,
+    Paths,
     Positive,
     configure_log,
     print_tables,
@@ -34,9 +36,7 @@ def reliability(  # noqa: PLR0913  # each is an option of the command
     responses: Path | None = None,
     *,
     judge: Annotated[tuple[Path, ...], Parameter(negative=())] = (),
-    judgements: Annotated[
-        tuple[Path, ...], Parameter(negative=(), consume_multiple=True)
-    ] = (),
+    judgements: Paths = (),
     out: Path,
     reference: str | None = None,
     replicates: Positive = 4,
@@ -45,7 +45,7 @@ def reliability(  # noqa: PLR0913  # each is an option of the command
     seed: Count = 0,
     thoughts: HowThoughts = "cut",
     workers: Positive = 32,
-    verbose: Annotated[bool, Parameter(negative=())] = False,
+    verbose: Flag = False,
 ) -> int:
     """Measure how noisy judges are, and how far they agree.
 

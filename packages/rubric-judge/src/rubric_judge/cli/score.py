@@ -7,13 +7,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-from cyclopts import Parameter
+from typing import TYPE_CHECKING
 
 from rubric_core import MissingExtraError, Outcome, read_tasks
 from rubric_judge.cli import judging
-from rubric_judge.cli.app import app, require_writable
+from rubric_judge.cli.app import app, require_writable, say
 from rubric_judge.cli.thoughts import HowThoughts
 from rubric_judge.quality.responses import (
     AnswerCounts,
@@ -45,11 +43,11 @@ def score(  # noqa: PLR0913  # the flags of a command
     workers: command.Positive = 32,
     micro_batch: command.Positive = 4,
     deadline_s: command.Seconds | None = None,
-    hedge: Annotated[bool, Parameter(negative=())] = False,
+    hedge: command.Flag = False,
     ray: command.Positive | None = None,
     thoughts: HowThoughts = "cut",
     show: command.Count = 0,
-    verbose: Annotated[bool, Parameter(negative=())] = False,
+    verbose: command.Flag = False,
 ) -> int:
     """Score responses and write one judgement for each.
 
@@ -108,8 +106,11 @@ def score(  # noqa: PLR0913  # the flags of a command
         "--ledger",
         ledger,
     )
-    again = f"{command.typed_command('rubric-judge', list(map(str, words)))} {_AGAIN}"
-    judging.say_suspect(done.statistics, has_ledger=ledger is not None, again=again)
+    judging.say_suspect(
+        done.statistics,
+        has_ledger=ledger is not None,
+        again=f"{command.typed_command('rubric-judge', list(map(str, words)))} {_AGAIN}",
+    )
     return (
         command.FAILED
         if done.unwritten or all(row.reward is None for row in judged)
@@ -145,10 +146,10 @@ def _remark(
 
 def _say_unclosed(counts: AnswerCounts) -> None:
     if 2 * counts.unclosed > counts.responses:
-        which = f"{counts.unclosed} of {counts.responses} responses are thoughts that do not end"
-        said = f"{which}, which have no answer and score 0: give the policy more tokens, or switch"
-        print(
-            f"rubric-judge: {said} its thinking off (docs/answer.md)", file=sys.stderr
+        say(
+            f"{counts.unclosed} of {counts.responses} responses are thoughts that do not end, "
+            "which have no answer and score 0: give the policy more tokens, or switch its "
+            "thinking off (docs/answer.md)"
         )
 
 
@@ -196,9 +197,10 @@ def _say_unread(
         has_no_words(criterion) and not is_read for criterion, is_read in criteria
     )
     if unread:
-        what = f"of {len(criteria)} criteria hold nothing that a program can look for"
-        warning = f"{unread} {what} and score 0: `rubric-judge lint` names them"
-        print(f"rubric-judge: {warning}", file=sys.stderr)
+        say(
+            f"{unread} of {len(criteria)} criteria hold nothing that a program can look for "
+            "and score 0: `rubric-judge lint` names them"
+        )
 
 
 def _report(
@@ -358,13 +360,12 @@ def _say_bias(statistics: PoolStatistics) -> None:
         if bias.low <= _SMALL_BIAS and bias.high >= -_SMALL_BIAS:
             return
         side = "below" if bias.high < 0 else "above"
-        said = (
+        say(
             f"the last judge's scores are {side} what the first one's readings are worth by the "
             f"calibration, by {bias.text('.3f')} of the weight in {bias.n} audits: the answers are "
             "others than the calibrated ones, or a policy learned to please the first judge; "
             "calibrate on such answers again"
         )
-        print(f"rubric-judge: {said}", file=sys.stderr)
 
 
 def _say_unescalated(statistics: PoolStatistics) -> None:
@@ -374,5 +375,6 @@ def _say_unescalated(statistics: PoolStatistics) -> None:
         and cascade_statistics.judgements
         and not cascade_statistics.escalated
     ):
-        said = "nothing was escalated: the first judge was sure of all, and only audits check it"
-        print(f"rubric-judge: {said}", file=sys.stderr)
+        say(
+            "nothing was escalated: the first judge was sure of all, and only audits check it"
+        )

@@ -12,7 +12,7 @@ from cyclopts import Parameter
 from rubric_core import Task, read_tasks
 from rubric_judge.cli import judging
 from rubric_judge.serve.config import ServeConfig
-from rubric_judge.ui.console.command import FAILED, Positive, configure_log
+from rubric_judge.ui.console.command import FAILED, Flag, Positive, configure_log
 
 if TYPE_CHECKING:
     from rubric_judge.pool.pool import JudgePool
@@ -28,7 +28,7 @@ def serve(
     ledger: Path | None = None,
     workers: Positive = 32,
     bounds: Annotated[ServeConfig, Parameter(name="*")] = _DEFAULTS,
-    verbose: Annotated[bool, Parameter(negative=())] = False,
+    verbose: Flag = False,
 ) -> int:
     """Serve a judge over HTTP until SIGTERM, then answer what is waiting.
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
-
-from cyclopts import Parameter
+from typing import TYPE_CHECKING, Literal
 
 from rubric_judge.cli.app import app, flag_error, require_writable
 from rubric_judge.cli.thoughts import HowThoughts
@@ -21,15 +19,14 @@ if TYPE_CHECKING:
 KindChoice = Literal[
     "run", "ledger", "judged", "evaluation", "trl", "verl", "verifiers", "nemo-gym"
 ]
-_Several = Parameter(negative=(), consume_multiple=True)
 
 
 def view(  # noqa: PLR0913  # each is an option of the command
     *inputs: Path,
-    tasks: Annotated[tuple[Path, ...], _Several] = (),
+    tasks: command.Paths = (),
     responses: Path | None = None,
-    labels: Annotated[tuple[Path, ...], _Several] = (),
-    judge: Annotated[tuple[str, ...], _Several] = (),
+    labels: command.Paths = (),
+    judge: command.Names = (),
     by: Literal["response", "task"] = "response",
     format: KindChoice | None = None,  # noqa: A002  # the option's name
     last: command.Positive | None = None,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from rubric_core import Task
-from rubric_judge.cli.app import app
+from rubric_judge.cli.app import app, say
 from rubric_judge.ui.console import command, progress
 
 if TYPE_CHECKING:
@@ -81,4 +80,4 @@ def _report(by_model: ByModel, there: int, out: Path) -> None:
         figures.append(("cost", f"${usage.cost_usd:.4f}"))
     command.print_pairs([*figures, ("written", out)])
     for reason, detail in by_model.details.items():
-        print(f"rubric-judge: {reason}, the first time: {detail}", file=sys.stderr)
+        say(f"{reason}, the first time: {detail}")

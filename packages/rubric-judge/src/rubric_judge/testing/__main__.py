@@ -40,8 +40,9 @@ def serve(
         award, faults=faults, port=port, keep="counts", served=served
     ) as endpoint:
         gives = f"{fault} in every reply" if fault else f"{award:g} of every weight"
-        said = f"serving {endpoint.url}: no model, {gives}; Ctrl-C ends it"
-        command.console().print(said, soft_wrap=True)
+        command.console().print(
+            f"serving {endpoint.url}: no model, {gives}; Ctrl-C ends it", soft_wrap=True
+        )
         threading.Event().wait()
 
 

@@ -204,11 +204,10 @@ def draw_figures(report: AttackReport, folder: Path) -> list[Path]:
         colour=pictures.COLOURS[0],
     )
     for place, credit in enumerate(shown):
-        label = f"{credit.over_credited} of {credit.scored}"
         axes.text(
             1.02,
             place,
-            label,
+            f"{credit.over_credited} of {credit.scored}",
             va="center",
             fontsize=8.5,
             color=pictures.MUTED,

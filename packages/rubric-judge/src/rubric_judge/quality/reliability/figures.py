@@ -155,9 +155,8 @@ def _judges(report: ReliabilityReport, ratings: Ratings) -> pictures.Figure | No
         color=pictures.INK,
     )
     if len(pairs) < len(scored):
-        heading = f"The {len(pairs)} pairs of {len(scored)} that agree least"
         figure.suptitle(
-            heading,
+            f"The {len(pairs)} pairs of {len(scored)} that agree least",
             x=0.01,
             ha="left",
             fontsize=11,

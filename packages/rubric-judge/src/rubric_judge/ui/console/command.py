@@ -15,6 +15,7 @@ import signal
 import sys
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from io import TextIOWrapper
+from pathlib import Path
 from types import FrameType
 from typing import (
     TYPE_CHECKING,
@@ -44,6 +45,13 @@ Seconds = Annotated[float, Parameter(validator=Number(gt=0, lte=10**7))]
 Share = Annotated[float, Parameter(validator=Number(gte=0, lt=1))]
 Count = Annotated[int, Parameter(validator=Number(gte=0, lt=2**63))]
 """At least 0, and no larger than a file can hold."""
+Flag = Annotated[bool, Parameter(negative=())]
+"""Given or not: without a `--no-` of its own."""
+_SEVERAL = Parameter(negative=(), consume_multiple=True)
+Paths = Annotated[tuple[Path, ...], _SEVERAL]
+"""Files after one option, as a shell writes them out for `*`."""
+Names = Annotated[tuple[str, ...], _SEVERAL]
+"""Words after one option."""
 
 
 class Terminated(SystemExit):
