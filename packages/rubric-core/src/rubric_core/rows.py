@@ -6,13 +6,25 @@ from io import BufferedWriter
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from rubric_core.configuration import needed
 from rubric_core.errors import RubricFileError
 from rubric_core.files import append_whole, open_file, read_file
 
 _Model = TypeVar("_Model", bound=BaseModel)
+
+
+class ClosedRow(BaseModel):
+    """A frozen row that refuses unknown fields, and shows no value in its errors."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+
+class OpenRow(BaseModel):
+    """A frozen row that passes over unknown fields, and shows no value in its errors."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
 
 
 def row_error(

@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 
 from rubric_core import ConfigError, Judge, JudgeResult, JudgeView, Outcome
 from rubric_core.files import read_file, text_sha256
+from rubric_core.rows import OpenRow
 from rubric_judge.config import PanelConfig
 from rubric_judge.judges.capabilities import (
     fingerprint,
@@ -139,18 +140,14 @@ class PanelJudge(SeveralJudges):
         return with_totals(whole, answers, judge=self.name, latency_s=latency_s)
 
 
-class _Criterion(BaseModel):
+class _Criterion(OpenRow):
     """A criterion of a calibration, as far as a panel reads it."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
 
     factor: float
 
 
-class _Calibration(BaseModel):
+class _Calibration(OpenRow):
     """A judge's calibration.json, as far as a panel reads it."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
 
     judge_fingerprint: str
     criteria: tuple[_Criterion, ...]

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Annotated, Any, Self, TypeVar, cast
 
 import pydantic
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, StrictStr
+from pydantic import BaseModel, Field, JsonValue, StrictStr
 from pydantic_core import ValidationError
 
 from rubric_core import (
@@ -29,7 +29,7 @@ from rubric_core import (
 )
 from rubric_core.errors import ConfigError, RubricFileError, SchemaError
 from rubric_core.files import decode, read_file, replacing
-from rubric_core.rows import row_error
+from rubric_core.rows import ClosedRow, OpenRow, row_error
 
 _Row = TypeVar("_Row", bound=BaseModel)
 
@@ -38,13 +38,11 @@ _ROUNDED = 1e-3
 _THOUGHTS = tuple(map(str, Thought))
 
 
-class ResponseRow(BaseModel):
+class ResponseRow(OpenRow):
     """One line of a file of responses, or of an evaluation's answers, which name it `text`.
 
     Other fields, such as a model's name, are ignored.
     """
-
-    model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
 
     task_id: StrictStr
     response: StrictStr = Field(
@@ -81,10 +79,8 @@ class ResponseRow(BaseModel):
         return cast("object", row)
 
 
-class JudgementLine(BaseModel):
+class JudgementLine(ClosedRow):
     """One line of a judgement file."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     line: Annotated[int, Field(strict=True, ge=1)]
     """The response's line in its own file."""

@@ -7,12 +7,13 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, Any, Literal, cast
 
 import pydantic
-from pydantic import BaseModel, ConfigDict, Field, Tag
+from pydantic import ConfigDict, Field, Tag
 from starlette.responses import JSONResponse
 
 import rubric_core
 from rubric_core import JudgeResult, JudgeView, Outcome, SchemaError
 from rubric_core.files import toml_beside
+from rubric_core.rows import ClosedRow
 from rubric_core.schema.sealed import Identifier, Text
 from rubric_core.schema.task import TaskRow
 from rubric_judge.models.chat import listing, mapping
@@ -54,18 +55,14 @@ def _examples(model: str) -> ConfigDict:
     return ConfigDict(json_schema_extra={"examples": _EXAMPLES[model]})
 
 
-class _Body(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
-
-
-class TaskItem(_Body):
+class TaskItem(ClosedRow):
     """A response to a task that the server has."""
 
     task_id: Annotated[Identifier, _TASK_ID]
     response: Annotated[Text, _RESPONSE]
 
 
-class InlineItem(_Body):
+class InlineItem(ClosedRow):
     """A response with its task, a line of a dataset file."""
 
     task: TaskRow = Field(repr=False)
@@ -98,7 +95,7 @@ _Item = Annotated[
 
 # `FailFast`: to list a fault for each of a million items takes half a minute, in which nothing else
 # is answered; only the first is said.
-class JudgeRequest(_Body):
+class JudgeRequest(ClosedRow):
     """Responses to judge; those of one task are best next to each other."""
 
     model_config = _examples("JudgeRequest")
@@ -106,7 +103,7 @@ class JudgeRequest(_Body):
     items: Annotated[tuple[_Item, ...], Field(min_length=1), pydantic.FailFast()]
 
 
-class Judgement(_Body):
+class Judgement(ClosedRow):
     """The judgement of one response, without the judge's reasoning, which may quote."""
 
     task_id: str
@@ -149,7 +146,7 @@ class Judgement(_Body):
 _OF_RESULT = frozenset(Judgement.model_fields) - {"task_id", "reward", "thought"}
 
 
-class JudgeResponse(_Body):
+class JudgeResponse(ClosedRow):
     """One judgement for each item, in the order of the items."""
 
     results: tuple[Judgement, ...]
@@ -161,7 +158,7 @@ _LABEL: dict[str, Any] = {
 }
 
 
-class RewardRequest(_Body):
+class RewardRequest(ClosedRow):
     """The request that OpenRLHF sends to `--reward.remote_url`: three lists of one length."""
 
     model_config = ConfigDict(extra="ignore") | _examples("RewardRequest")
@@ -180,7 +177,7 @@ class RewardRequest(_Body):
     ]
 
 
-class RewardResponse(_Body):
+class RewardResponse(ClosedRow):
     """The answer that OpenRLHF reads: numbers for one query, as it sends, or lists for several."""
 
     rewards: float | list[float]
@@ -190,7 +187,7 @@ class RewardResponse(_Body):
     """The same keys in every answer."""
 
 
-class Health(_Body):
+class Health(ClosedRow):
     """Whether the service runs, and whether it takes requests."""
 
     live: bool
@@ -206,7 +203,7 @@ ProblemKind = Literal[
 ]  # fmt: skip
 
 
-class Problem(_Body):
+class Problem(ClosedRow):
     """Why there is no answer."""
 
     kind: ProblemKind
@@ -216,7 +213,7 @@ class Problem(_Body):
     """Dotted path of the first wrong field, such as `items.3.task_id`."""
 
 
-class ErrorBody(_Body):
+class ErrorBody(ClosedRow):
     """The body of every answer that is no success."""
 
     model_config = _examples("ErrorBody")

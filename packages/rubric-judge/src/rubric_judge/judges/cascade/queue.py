@@ -6,18 +6,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, StrictStr
+from pydantic import Field, StrictStr
 
 from rubric_core import ConfigError, FolderLockError, JudgeView
 from rubric_core.files import append_whole, open_to_append, text_sha256
 from rubric_core.locks import file_lock
-from rubric_core.rows import end_last_line, read_growing
+from rubric_core.rows import ClosedRow, end_last_line, read_growing
 
 
-class LabelRequest(BaseModel):
+class LabelRequest(ClosedRow):
     """One line of a label queue."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     task_id: StrictStr
     response_sha256: StrictStr

@@ -3,6 +3,7 @@
 from bisect import bisect_right
 from collections.abc import Sequence
 from functools import cached_property
+from operator import not_
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
@@ -17,15 +18,11 @@ from rubric_judge.models.model_config import Settings
 Share = Annotated[float, Field(ge=0, le=1)]
 
 
-def _is_none(value: object) -> bool:
-    return value is None
-
-
 class Threshold(Settings):
     """Threshold of uncertainty up to which a score is kept, with the risk measured at it."""
 
     # Left out where there is none: an older cascade's fingerprint holds no such key.
-    pool: Pool | None = Field(default=None, exclude_if=_is_none)
+    pool: Pool | None = Field(default=None, exclude_if=not_)
     """Pool of the threshold; an older version has one for each id, whatever its criteria."""
     threshold: float | None = Field(default=None, ge=0, le=1)
     """Highest uncertainty at which a score is kept; None: every score is escalated."""
@@ -133,7 +130,7 @@ class CascadeCalibration(Settings):
     """Thresholds by name of the pool, instead of `pooled`; a criterion that is not here, nor its
     kind, is always escalated."""
     # Left out where there is none: an older cascade's fingerprint holds no such key.
-    group: GroupCalibration | None = Field(default=None, exclude_if=_is_none)
+    group: GroupCalibration | None = Field(default=None, exclude_if=not_)
     """The maps that `decide: group` needs; None of a cascade that decides by response."""
 
     @model_validator(mode="after")

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from pydantic import BaseModel, ConfigDict, StrictStr
+from pydantic import StrictStr
 
 from rubric_core import ConfigError, RubricFileError
 from rubric_core.files import decode, read_file
+from rubric_core.rows import ClosedRow
 from rubric_judge.quality.attack.cases import Attack, Target, filled
 from rubric_judge.quality.attack.families import Builder, tampered
 from rubric_judge.quality.responses import read_rows
@@ -29,14 +30,12 @@ _FEWEST_CHARS = 200
 """JSON with fewer strings and characters than these is not taken for attacks."""
 
 
-class TemplateRow(BaseModel):
+class TemplateRow(ClosedRow):
     """One line of a template file.
 
     `{max_score}`, `{criteria_joined}`, `{criteria_as_met_bullets}` and `{question}` are filled in
     from the task.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     id: StrictStr
     category: StrictStr

@@ -4,6 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable
 from enum import StrEnum
+from operator import not_
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
@@ -84,10 +85,6 @@ Count = Annotated[int, Field(ge=0)]
 Confidence = Annotated[float, Field(gt=0, lt=1)]
 
 
-def _is_none(value: object) -> bool:
-    return value is None
-
-
 class LevelCalibration(Part):
     """Bias and noise of the judge at one level of the label."""
 
@@ -106,7 +103,7 @@ class CriterionCalibration(Part):
 
     criterion: str
     """Name of the criterion's pool."""
-    pool: Pool | None = Field(default=None, exclude_if=_is_none)
+    pool: Pool | None = Field(default=None, exclude_if=not_)
     """Criteria that were measured together; left out by an older version, whose rows are of one id
     each, whatever the criteria of that id asked for."""
     labels: Count

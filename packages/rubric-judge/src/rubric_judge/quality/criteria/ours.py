@@ -3,11 +3,9 @@
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict
-
 from rubric_core import ConfigError, JudgeResult, Outcome, Task
 from rubric_core.reward.projection import criterion_scores_z
-from rubric_core.rows import read_growing
+from rubric_core.rows import OpenRow, read_growing
 from rubric_judge.pool.ledger.entry import LedgerEntry, hash_rubric
 from rubric_judge.pool.ledger.store import Ledger
 from rubric_judge.quality.criteria.groups import JudgedAnswer
@@ -18,28 +16,25 @@ STEP_FILES = "step_*.jsonl"
 """Files of a run's judgements, in its folder `judgements/`."""
 
 
-class _Slim(BaseModel):
-    """A row as far as it is read here; no text is built of its other fields, which saves time."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
+# Rows as far as they are read here: no text is built of their other fields, which saves time.
 
 
-class _Usage(_Slim):
+class _Usage(OpenRow):
     prompt_tokens: int = 0
     completion_tokens: int = 0
 
 
-class _Result(_Slim):
+class _Result(OpenRow):
     outcome: Outcome
     usage: _Usage | None = None
 
 
-class _RolloutRow(_Slim):
+class _RolloutRow(OpenRow):
     id: str
     advantage: float
 
 
-class _JudgementRow(_Slim):
+class _JudgementRow(OpenRow):
     id: str
     step: int
     task_id: str
@@ -122,15 +117,10 @@ def ledger_answers(
         LedgerError: the file is damaged.
     """
     require_tasks(tasks, what="a ledger")
-    entries: dict[str, LedgerEntry] = {}
-    with Ledger(path, read_only=True) as ledger:
-        for entry in ledger.entries():
-            earlier = entries.get(entry.key)
-            if earlier is None or not is_final(earlier):
-                entries[entry.key] = entry
+    entries = final_entries(path)
     rubrics = {name: hash_rubric(task.rubric) for name, task in tasks.items()}
     other = 0
-    for entry in entries.values():
+    for entry in entries:
         if rubrics.get(entry.task_id) != entry.rubric_sha256:
             other += 1
             continue
@@ -217,6 +207,21 @@ def _answer(
     )
 
 
-def is_final(entry: LedgerEntry) -> bool:
+def final_entries(path: Path) -> list[LedgerEntry]:
+    """Return of each key of a ledger the first judgement that is final, or else the last.
+
+    Raises:
+        LedgerError: the file is damaged.
+    """
+    entries: dict[str, LedgerEntry] = {}
+    with Ledger(path, read_only=True) as ledger:
+        for entry in ledger.entries():
+            earlier = entries.get(entry.key)
+            if earlier is None or not _is_final(earlier):
+                entries[entry.key] = entry
+    return list(entries.values())
+
+
+def _is_final(entry: LedgerEntry) -> bool:
     """Tell whether a later judgement of the same key does not count."""
     return entry.result.outcome is not Outcome.UNAVAILABLE and not entry.suspect

@@ -1,38 +1,34 @@
 """The judgement of one response as other stacks' logs carry it: one short JSON text."""
 
+from operator import not_
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from rubric_core import JudgeResult, JudgeView, Outcome, Pooling
 from rubric_core.reward.projection import criterion_scores_z
+from rubric_core.rows import OpenRow
 
 RECORD = "judgement"
 """Name of its field, after the prefix of the metrics: `rubric/judgement`."""
-
-
-def _is_empty(value: object) -> bool:
-    return not value
 
 
 def _is_none(value: object) -> bool:
     return value is None
 
 
-class JudgementRecord(BaseModel):
+class JudgementRecord(OpenRow):
     """Scores, shares and pools by criterion id; no text of a rubric, a passage or a judge."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
 
     task_id: str
     outcome: Outcome
     shares: dict[str, Annotated[float, Field(ge=0, allow_inf_nan=False)]]
     """α_j of the criteria with weight."""
     z: dict[str, Annotated[float, Field(allow_inf_nan=False)]] = Field(
-        default_factory=dict, exclude_if=_is_empty
+        default_factory=dict, exclude_if=not_
     )
     """z_j of them; left out where the judgement failed."""
-    pools: dict[str, str] = Field(default_factory=dict, exclude_if=_is_empty)
+    pools: dict[str, str] = Field(default_factory=dict, exclude_if=not_)
     """Names of the pools of criteria that are not pooled by their own id."""
     tokens: int | None = Field(default=None, ge=0, exclude_if=_is_none)
     """Tokens that the judge read and wrote; left out where it does not say."""

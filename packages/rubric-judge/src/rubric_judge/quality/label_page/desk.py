@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from rubric_core import Criterion, JudgeView, SchemaError
 from rubric_core.files import text_sha256
+from rubric_core.rows import ClosedRow
 from rubric_judge.pool.ledger.entry import hash_rubric
 from rubric_judge.quality.labels import rows, sampling
 from rubric_judge.quality.labels.store import LabelStore
@@ -19,10 +20,8 @@ class NotDrawnError(SchemaError):
     """A response or criterion that is not to be labelled here."""
 
 
-class Cell(BaseModel):
+class Cell(ClosedRow):
     """One criterion of one response, and the rater who labels it."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     rater: rows.Rater
     line: Annotated[int, Field(ge=1)]

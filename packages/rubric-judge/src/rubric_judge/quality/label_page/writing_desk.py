@@ -4,9 +4,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, Field
 
 from rubric_core import Task
+from rubric_core.rows import ClosedRow
 from rubric_judge.judges.lexical.words import FUNCTION_WORDS
 from rubric_judge.quality.label_page.desk import NotDrawnError, shown_criterion
 from rubric_judge.quality.labels.rows import Rater
@@ -28,10 +29,8 @@ def _not_blank(text: str) -> str:
     return text
 
 
-class Place(BaseModel):
+class Place(ClosedRow):
     """One box of one task, and its author."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     rater: Rater
     task_id: str

@@ -8,9 +8,7 @@ from pathlib import Path
 from typing import Annotated, Literal, Self, cast
 
 from pydantic import (
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     StrictBool,
     model_validator,
@@ -19,6 +17,7 @@ from pydantic import (
 from rubric_core.configuration import nearest_key, shown_name
 from rubric_core.errors import NotJsonError, RubricFileError
 from rubric_core.files import decode, read_file
+from rubric_core.rows import OpenRow
 from rubric_judge.quality.labels.foreign import ForeignScore, Place, Reader
 
 _COLUMNS = ("line", "task_id", "response", "criterion", "score", "rater")
@@ -71,11 +70,7 @@ _Text = Annotated[Annotated[str, Field(min_length=0)] | None, BeforeValidator(_w
 _Answer = Annotated[_Text, BeforeValidator(_only)]
 
 
-class _Held(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
-
-
-class _About(_Held):
+class _About(OpenRow):
     """Fields on the response, named by whoever made the tool's tasks."""
 
     line: _Text = None
@@ -175,14 +170,14 @@ def _rows(path: Path) -> list[tuple[int, list[str]]]:
         csv.field_size_limit(before)
 
 
-class _StudioValue(_Held):
+class _StudioValue(OpenRow):
     rating: _Answer = None
     number: _Answer = None
     choices: _Answer = None
     textarea: _Answer = Field(None, alias="text")
 
 
-class _StudioControl(_Held):
+class _StudioControl(OpenRow):
     from_name: _Text = None
     type: Literal["rating", "number", "choices", "textarea"]
     value: _StudioValue
@@ -198,13 +193,13 @@ class _StudioControl(_Held):
         return self
 
 
-class _StudioAnnotation(_Held):
+class _StudioAnnotation(OpenRow):
     was_cancelled: StrictBool | None = None
     rater: Annotated[_Text, BeforeValidator(_named)] = Field(None, alias="completed_by")
     result: list[_StudioControl] | None = None
 
 
-class _StudioTask(_Held):
+class _StudioTask(OpenRow):
     data: _About
     annotations: list[_StudioAnnotation]
 
@@ -231,7 +226,7 @@ def read_label_studio(path: Path) -> Iterator[ForeignScore]:
                 )
 
 
-class _ArgillaAnswer(_Held):
+class _ArgillaAnswer(OpenRow):
     value: _Answer
     user_id: _Text = None
     status: _Text = None
@@ -240,7 +235,7 @@ class _ArgillaAnswer(_Held):
 class _ArgillaRecord(_About):
     fields: _About | None = None
     metadata: _About | None = None
-    responses: dict[str, list[_ArgillaAnswer]] = {}
+    responses: dict[str, list[_ArgillaAnswer]] = Field(default_factory=dict)
 
     @property
     def about(self) -> _About:

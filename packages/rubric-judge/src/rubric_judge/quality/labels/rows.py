@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictStr
+from pydantic import AfterValidator, Field, StrictStr
 
 from rubric_core import JudgeView, RubricFileError, SchemaError, Task
 from rubric_core.files import read_each_line, text_sha256
+from rubric_core.rows import ClosedRow
 from rubric_judge.pool.ledger.entry import hash_rubric
 from rubric_judge.quality.responses import read_rows
 
@@ -58,10 +59,16 @@ Score = Annotated[
 """A number: no text that looks like one, and not `true`."""
 
 
-class Label(BaseModel):
-    """One line: who gave which score to which criterion of which response."""
+class FileLine(ClosedRow):
+    """A row of a file that people's work is kept in, line by line."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+    def line_of_file(self) -> bytes:
+        """Return it as a line of JSON, without what is left at its default."""
+        return self.model_dump_json(exclude_defaults=True).encode() + b"\n"
+
+
+class Label(FileLine):
+    """One line: who gave which score to which criterion of which response."""
 
     line: Annotated[int, Field(strict=True, ge=1)]
     """The response's line in its own file, from 1."""
@@ -105,10 +112,6 @@ class Label(BaseModel):
     def cell(self) -> tuple[str, int, str]:
         """Key of the label (rater, line, criterion), once in a file."""
         return self.rater, self.line, self.criterion
-
-    def line_of_file(self) -> bytes:
-        """Return the label as a line of a file, its end included; unknown fields are left out."""
-        return self.model_dump_json(exclude_defaults=True).encode() + b"\n"
 
 
 @dataclass(frozen=True, slots=True)

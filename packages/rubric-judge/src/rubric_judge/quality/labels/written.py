@@ -14,13 +14,13 @@ from importlib import resources
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, StrictBool, StrictStr
+from pydantic import AfterValidator, StrictBool, StrictStr
 
 from rubric_core import ConfigError, JudgeView, RubricFileError, Task
 from rubric_core.files import read_each_line, text_sha256
 from rubric_judge.pool.ledger.entry import hash_rubric
 from rubric_judge.quality.labels.likeness import longest_shared_run
-from rubric_judge.quality.labels.rows import Label, Rater, is_unseen
+from rubric_judge.quality.labels.rows import FileLine, Label, Rater, is_unseen
 from rubric_judge.quality.responses import read_rows
 from rubric_judge.ui.page.tables import counted
 
@@ -67,10 +67,8 @@ def _not_blank(text: str) -> str:
 _Written = Annotated[StrictStr, AfterValidator(_not_blank)]
 
 
-class WrittenAnswer(BaseModel):
+class WrittenAnswer(FileLine):
     """One written answer, a line of the file."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     question: _Written
     """The task's question; with another one the answer no longer belongs to the task."""
@@ -84,10 +82,6 @@ class WrittenAnswer(BaseModel):
     """None in shipped answers: the ids of their tasks depend on the reader's documents."""
     rubric_sha256: StrictStr | None = None
     """Hash of the rubric that the author saw."""
-
-    def line_of_file(self) -> bytes:
-        """Return the answer as a line of a file, its end included."""
-        return self.model_dump_json(exclude_defaults=True).encode() + b"\n"
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,7 @@ from rubric_core import ConfigError, JudgeResult, Outcome, RubricFileError, Task
 from rubric_core.files import read_file
 from rubric_core.rows import read_growing
 from rubric_judge.pool.ledger.entry import LedgerEntry, hash_rubric
-from rubric_judge.pool.ledger.store import Ledger
-from rubric_judge.quality.criteria.ours import is_final, step_files
+from rubric_judge.quality.criteria.ours import final_entries, step_files
 from rubric_judge.quality.responses import read_judgements, read_rows
 from rubric_judge.quality.view.samples import (
     Judged,
@@ -75,12 +74,7 @@ def ledger_source(path: Path, texts: Texts) -> Source:
         ConfigError: there are no tasks, or none of those that were judged.
         LedgerError: the file is damaged.
     """
-    entries: dict[str, LedgerEntry] = {}
-    with Ledger(path, read_only=True) as ledger:
-        for entry in ledger.entries():
-            earlier = entries.get(entry.key)
-            if earlier is None or not is_final(earlier):
-                entries[entry.key] = entry
+    entries = final_entries(path)
     if not texts.tasks:
         raise ConfigError(
             f"{path} holds answers and scores, and no text of a question or a criterion: give "
@@ -89,14 +83,12 @@ def ledger_source(path: Path, texts: Texts) -> Source:
         )
     hashes = {name: hash_rubric(task.rubric) for name, task in texts.tasks.items()}
     known = [
-        entry
-        for entry in entries.values()
-        if hashes.get(entry.task_id) == entry.rubric_sha256
+        entry for entry in entries if hashes.get(entry.task_id) == entry.rubric_sha256
     ]
     if entries and not known:
         raise ConfigError(
             f"--tasks holds none of the tasks and rubrics that {path} judges, which are "
-            f"{counted(len({entry.task_id for entry in entries.values()}), 'other')}: give the "
+            f"{counted(len({entry.task_id for entry in entries}), 'other')}: give the "
             "file that was judged",
             location="tasks",
         )
