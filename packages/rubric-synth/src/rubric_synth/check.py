@@ -13,7 +13,6 @@ from rubric_core import (
     Task,
     leaked_ngrams,
     read_tasks,
-    split_of,
 )
 from rubric_core.configuration import validated
 from rubric_core.data.parquet import task_schema
@@ -354,9 +353,7 @@ def _broken_rules(
     split: str,
     rules: SynthConfig,
 ) -> Iterator[str]:
-    right = split_of(
-        task.doc_hash, train=rules.train_frac, validation=rules.validation_frac
-    )
+    right = rules.split_of(task.doc_hash)
     if right != split:
         yield f"task {name} belongs to {right}, not {split}"
     criteria = len(task.rubric)

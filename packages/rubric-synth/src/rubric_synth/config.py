@@ -9,6 +9,7 @@ from typing import Annotated, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from rubric_core import split_of
 from rubric_core.configuration import validated
 from rubric_core.schema.sealed import Many
 from rubric_judge import ClaimConfig, ModelConfig
@@ -257,6 +258,12 @@ class SynthConfig(_Config):
         if isinstance(self.synthesiser, LLMConfig):
             return self.synthesiser.model
         return None
+
+    def split_of(self, doc_hash: str) -> str:
+        """Return the split of a document, and so of its tasks."""
+        return split_of(
+            doc_hash, train=self.train_frac, validation=self.validation_frac
+        )
 
     @property
     def judge_model(self) -> JudgeConfig | None:

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterable
-from typing import Final
 
 from pydantic import BaseModel
 
@@ -10,7 +9,7 @@ from rubric_synth.config import SynthConfig
 from rubric_synth.document import RejectionReason
 
 _KEY = re.compile(r"\b(?:collect|context|quality|synthesiser)(?:\.\w+)+")
-_REMEDY: Final[dict[str, str]] = {
+_REMEDY: dict[str, str] = {
     RejectionReason.UNREADABLE: "see that this user may read the files",
     RejectionReason.OUTSIDE_FOLDER: (
         "name the folder that the links lead to as a source of its own, or copy the "
@@ -171,7 +170,7 @@ _REMEDY: Final[dict[str, str]] = {
     ),
 }
 """By reason; keys of the configuration are shown with their values."""
-_OF_A_MODEL: Final[dict[str, str]] = {
+_OF_A_MODEL: dict[str, str] = {
     RejectionReason.NO_QUESTION: (
         "collect documents whose passages say what can be asked about, or choose a "
         "stronger model"
@@ -182,7 +181,7 @@ _OF_A_MODEL: Final[dict[str, str]] = {
     ),
 }
 """In place of the above, where a model writes already."""
-_NOTHING: Final[dict[str, str]] = {
+_NOTHING: dict[str, str] = {
     RejectionReason.BINARY: "nothing, where these are no texts",
     RejectionReason.EMPTY: "nothing, where there is no text in them",
     RejectionReason.EXACT_DUPLICATE: "nothing: another document has the same text",

@@ -12,7 +12,7 @@ import random
 import re
 from collections.abc import Coroutine, Iterator, Mapping
 from functools import lru_cache
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from rubric_core import DocumentAnalysis
 from rubric_judge.testing import FakeCall
@@ -204,7 +204,7 @@ def _now(coroutine: Coroutine[Any, Any, _Result]) -> _Result:
 _CORPUS = read_table("corpus")
 _ARTICLES = _CORPUS["articles"]
 _WORDS = {kind: tuple(words.split()) for kind, words in _CORPUS["words"].items()}
-_SENTENCES: Final[list[int]] = _ARTICLES["sentences"]
+_SENTENCES: list[int] = _ARTICLES["sentences"]
 """Number of sentences of each section."""
 _FRAMES = tuple(
     " ".join(f"{frame}.".split()) for frame in _ARTICLES["frames"].split(".")[:-1]

@@ -5,7 +5,7 @@ import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, cast
+from typing import Any, cast
 
 from rubric_core import ConfigError
 from rubric_core.artifact import differences
@@ -23,7 +23,7 @@ from rubric_train_openrlhf.run.writing import disk_errors, remove_unfinished, wr
 from rubric_train_openrlhf.step.tasks import CONTEXTS, TEXTS
 
 _TABLE = toml_beside(__file__, "resuming.toml")
-_MAY_CHANGE: Final[tuple[str, ...]] = (
+_MAY_CHANGE: tuple[str, ...] = (
     *_TABLE["may_change"],
     *(f"{judge}.{key}" for judge in _TABLE["judges"] for key in _TABLE["of_a_judge"]),
 )

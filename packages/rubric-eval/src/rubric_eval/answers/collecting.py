@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, S
 from contextlib import ExitStack, aclosing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import structlog
 from pydantic import Field, ValidationError
@@ -124,7 +124,7 @@ def _wanted(
                 yield _Wanted(seed, row, Ask(view=view, seed=draw, choices=choices))
 
 
-_log: Final[Any] = structlog.get_logger("rubric_eval")
+_log: Any = structlog.get_logger("rubric_eval")
 
 
 class AnsweredBy(Record):

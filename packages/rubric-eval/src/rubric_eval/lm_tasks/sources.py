@@ -15,7 +15,7 @@ from functools import partial
 from importlib import import_module
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from rubric_core import SchemaError, read_tasks
 from rubric_core.errors import needing_extra
@@ -181,7 +181,7 @@ def _text(row: Mapping[str, object], field: str) -> str:
     return value.strip()
 
 
-READERS: Final[dict[str, Callable[[Mapping[str, object]], Item]]] = {
+READERS: dict[str, Callable[[Mapping[str, object]], Item]] = {
     "gsm8k": _gsm8k,
     "math": _math,
     "gpqa_main": _gpqa,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import groupby, islice
 from pathlib import Path
-from typing import Any, Final, Literal, cast
+from typing import Any, Literal, cast
 
 import structlog
 from pydantic import Field, JsonValue
@@ -30,7 +30,7 @@ from rubric_eval.records.run import Record
 from rubric_eval.responders.drawing import SeededDraw, hold_positions
 from rubric_judge.ui.reporting import Report
 
-_log: Final[Any] = structlog.get_logger("rubric_eval")
+_log: Any = structlog.get_logger("rubric_eval")
 
 
 class HarnessOptions(Record):

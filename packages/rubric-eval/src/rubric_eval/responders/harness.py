@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from functools import partial
 from importlib.util import find_spec
-from typing import Any, Final
+from typing import Any
 
 import anyio.to_thread
 import structlog
@@ -26,7 +26,7 @@ from rubric_eval.responders.spec import ModelSpec
 from rubric_eval.responders.thinking import identity_of
 from rubric_judge.ui.reporting import reported
 
-_log: Final[Any] = structlog.get_logger("rubric_eval")
+_log: Any = structlog.get_logger("rubric_eval")
 _VERSION = 2
 """Version of the rules for writing prompts and drawing tokens."""
 

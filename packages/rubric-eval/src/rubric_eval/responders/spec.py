@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
-from typing import Final, cast
+from typing import cast
 
 from pydantic import Field, JsonValue, ValidationError
 
@@ -195,7 +195,7 @@ def _kinds() -> tuple[str, ...]:
 
 _OWNER = "vllm"
 """Owner of the models of the only server that is known to score texts."""
-TEXT: Final[str] = toml_beside(__file__, "spec.toml")["text"]
+TEXT: str = toml_beside(__file__, "spec.toml")["text"]
 """Fixed text of prose, steps, code, another language and a formula: training that changes a model
 changes its log-probabilities of some of them."""
 _DIGITS = 5

@@ -7,7 +7,7 @@ same answer here, before any of it is stored.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 import structlog
 from pydantic import JsonValue
@@ -23,7 +23,7 @@ from rubric_core import (
 from rubric_core.schema.answer import closes_thought, families, unopened
 from rubric_judge import ChatReply, ModelServer
 
-_log: Final[Any] = structlog.get_logger("rubric_eval")
+_log: Any = structlog.get_logger("rubric_eval")
 _ANY_QUESTION = "What is it?"
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from rubric_core.files import toml_beside
 from rubric_eval.lm_tasks.sources import Item
@@ -59,7 +59,7 @@ SUITES = {
     for suite, benchmarks in _TABLE.items()
 }
 """Benchmarks of each suite, in the order of the table."""
-TITLES: Final[Mapping[str, str]] = {
+TITLES: Mapping[str, str] = {
     "heldout": "Held-out questions",
     **{
         benchmark.task: benchmark.title

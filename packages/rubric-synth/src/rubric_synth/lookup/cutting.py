@@ -74,7 +74,9 @@ def _pieces(text: str, most_words: int) -> Iterator[_Piece]:
         for line_or_block in _blocks(block):
             if match := _HEADING.fullmatch(line_or_block.strip()):
                 # The first heading names the document, as every section does.
-                heading = "" if is_first else _plain(match["name"])
+                heading = (
+                    "" if is_first else " ".join(match["name"].replace("`", "").split())
+                )
                 opens = bool(heading)
                 is_first = False
                 continue
@@ -98,10 +100,6 @@ def _blocks(block: str) -> Iterator[str]:
         yield lines.pop(0)
     if rest := "\n".join(lines).strip():
         yield rest
-
-
-def _plain(heading: str) -> str:
-    return " ".join(heading.replace("`", "").split())
 
 
 def _parts(text: str, most_words: int) -> Iterator[str]:

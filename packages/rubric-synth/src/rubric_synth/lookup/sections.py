@@ -6,7 +6,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any
 
-from rubric_core import Section, Task, leaked_ngrams, split_of
+from rubric_core import Section, Task, leaked_ngrams
 from rubric_core.files import open_file
 from rubric_synth.collect import folder
 from rubric_synth.config import ContextConfig, SynthConfig
@@ -82,7 +82,7 @@ class Lookup:
         self._index = Bm25()
         levels = bytearray()
         for number, document in enumerate(folder.read_collected(collected)):
-            level = _LEVELS[self._split(document.doc_hash)]
+            level = _LEVELS[self._config.split_of(document.doc_hash)]
             sections = cut(document, most_words=context.section_words)
             for place, section in enumerate(sections):
                 self._index.add(f"{section.heading}\n{section.text}")
@@ -150,10 +150,3 @@ class Lookup:
             self._file = open_file(self._path)
         document = folder.read_document(self._file, self._offsets[number])
         return cut(document, most_words=self._context.section_words)
-
-    def _split(self, doc_hash: str) -> str:
-        return split_of(
-            doc_hash,
-            train=self._config.train_frac,
-            validation=self._config.validation_frac,
-        )

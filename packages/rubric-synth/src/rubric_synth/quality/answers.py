@@ -18,7 +18,6 @@ import re
 import warnings
 from collections.abc import Awaitable, Callable, Sequence
 from functools import lru_cache, partial
-from typing import Final
 
 import rubric_core  # `normalized_reward` loads numpy, at its first use
 from rubric_core import JudgeResult, JudgeView, Outcome, Task
@@ -336,7 +335,7 @@ def _pieces(answer: str) -> list[str]:
 
 _Maker = Callable[[Task, str, random.Random], str]
 
-_MAKERS: Final[dict[Corruption, _Maker]] = {
+_MAKERS: dict[Corruption, _Maker] = {
     "half": _half,
     "first_sentence": _first_sentence,
     "terms": _other_terms,

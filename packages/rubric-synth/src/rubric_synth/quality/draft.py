@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from string import Template
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from rubric_core import DocumentAnalysis, SchemaError, Task, leaked_ngrams
 from rubric_core.rewriting import patterns
@@ -126,7 +126,7 @@ def _unnamed(pattern: _Pattern, text: str) -> bool:
     return all(word.lower() in _ASKING for word in words)
 
 
-_WHERE: Final[dict[str, Callable[[_Pattern, str], bool]]] = {
+_WHERE: dict[str, Callable[[_Pattern, str], bool]] = {
     "anywhere": _anywhere,
     "at_the_start": _at_the_start,
     "cited": _cited,

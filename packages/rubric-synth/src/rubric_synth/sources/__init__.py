@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
-from typing import Final
 
 from rubric_core.nearest import near
 from rubric_synth.config import CollectConfig
@@ -33,7 +32,7 @@ SUFFIXES = sorted(
     }
 )
 """Endings of the files that are read."""
-_EXTRAS: Final[dict[str, raw_text.Extra]] = {
+_EXTRAS: dict[str, raw_text.Extra] = {
     ".parquet": "parquet",
     ".pdf": "pdf",
     **dict.fromkeys(PANDOC_FORMATS, "documents"),

@@ -57,7 +57,7 @@ def main() -> None:
             _, (handle,), *_ = socket.recv_fds(descriptors, 1, 1)
         for answer in _answers(job, handle):
             signal.alarm(0)  # whoever reads the answers may take time
-            answers.write(json.dumps(answer, default=_no_text).encode() + b"\n")
+            answers.write(json.dumps(answer, default=lambda _: {}).encode() + b"\n")
             answers.flush()
             signal.alarm(seconds)
         signal.alarm(0)
@@ -83,11 +83,6 @@ def _answers(job: dict[str, Any], handle: int) -> Iterator[dict[str, Any]]:
         yield {"refused": "conversion_failed", "detail": "out of memory"}
     except Exception as error:  # noqa: BLE001 - see the docstring
         yield {"refused": "conversion_failed", "detail": type(error).__name__}
-
-
-def _no_text(_value: object) -> dict[str, str]:
-    """Stand for a value of a table that JSON has no form for; an object is not text either."""
-    return {}
 
 
 def _html(page: str) -> dict[str, Any]:

@@ -5,15 +5,14 @@ pandoc 3.9 leaves out commands it does not know together with a number after the
 """
 
 import re
-from typing import Final
 
 from rubric_core.rewriting import patterns, rewriting
 from rubric_synth.tables import read_table
 
 _TABLE = read_table("latex")
 _PATTERNS = patterns(_TABLE["patterns"])
-_SHOWN: Final[dict[str, str]] = _TABLE["shown"]
-_UNITS: Final[dict[str, str]] = _TABLE["units"]
+_SHOWN: dict[str, str] = _TABLE["shown"]
+_UNITS: dict[str, str] = _TABLE["units"]
 _CHEMISTRY = rewriting(_TABLE["chemistry"]["rules"])
 _POWERS = {
     "square": "2",
@@ -70,17 +69,13 @@ def _rewritten(text: str, own: frozenset[str]) -> str:
             return match[0]
         return f"\\{name}{{}}{match['gap']}"
 
-    text = _PATTERNS["chemistry"].sub(_formula, text)
+    text = _PATTERNS["chemistry"].sub(lambda match: _CHEMISTRY(match["formula"]), text)
     text = _PATTERNS["isotope"].sub(r"\\textsuperscript{\1}\2", text)
     text = _PATTERNS["per"].sub(_inverse, text)
     text = _PATTERNS["boxed"].sub(r"\\mbox", text)
     text = _PATTERNS["mixed"].sub(_fraction, text)
     text = _PATTERNS["upright"].sub(r"\1", text)
     return _PATTERNS["number"].sub(set_apart, text)
-
-
-def _formula(match: re.Match[str]) -> str:
-    return _CHEMISTRY(match["formula"])
 
 
 def _fraction(match: re.Match[str]) -> str:

@@ -63,7 +63,7 @@ def _read_modules(
         yield error.rejection(f"python:{name}")
     seen: set[int] = set()
     top_level = package.partition(".")[0]
-    for name in sorted(modules, key=_short_path_first):
+    for name in sorted(modules, key=lambda module: (module.count("."), module)):
         for bare_name, value in _named_objects(modules[name]):
             if id(value) in seen:
                 continue
@@ -79,10 +79,6 @@ def _read_modules(
                 continue
             seen.add(id(value))
             yield from documents
-
-
-def _short_path_first(module: str) -> tuple[int, str]:
-    return module.count("."), module
 
 
 def _read_public(value: object, qualified_name: str) -> Iterator[Document]:

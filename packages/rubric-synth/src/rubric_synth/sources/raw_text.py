@@ -15,7 +15,7 @@ from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, BinaryIO, Final, Literal, NamedTuple
+from typing import Any, BinaryIO, Literal, NamedTuple
 
 from rubric_core.errors import install_command
 from rubric_synth.config import CollectConfig
@@ -46,7 +46,7 @@ _CONTROL = re.compile(r"[\x01-\x08\x0e-\x1a\x1c-\x1f]")
 
 
 Extra = Literal["datasets", "documents", "parquet", "pdf"]
-_MODULES: Final[dict[Extra, str]] = {
+_MODULES: dict[Extra, str] = {
     "datasets": "datasets",
     "documents": "pypandoc",
     "parquet": "pyarrow",

@@ -9,7 +9,7 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
 from statistics import fmean
-from typing import Final, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import rubric_core  # `normalized_reward` loads numpy, at its first use
 from rubric_core import Judge, JudgeResult, JudgeView, Task
@@ -38,7 +38,7 @@ _Words: TypeAlias = "Mapping[str, Sequence[str]]"
 """Usual words of each kind of criterion."""
 _Answer: TypeAlias = "tuple[str, Task, str]"
 """Name of a control, a task, and the text that the control answers it with."""
-_WARNINGS: Final[dict[str, str]] = tables.read_table("control_warnings")
+_WARNINGS: dict[str, str] = tables.read_table("control_warnings")
 _OVERPAID_FRAC = 0.5
 """Share of the reference's reward from which a wrong answer is overpaid; any text about the subject
 picks up less."""

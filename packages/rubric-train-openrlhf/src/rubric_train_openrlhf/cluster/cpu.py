@@ -15,7 +15,7 @@ from datetime import timedelta
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from rubric_train_openrlhf.cluster import left_out, settings
 from rubric_train_openrlhf.cluster.left_out import Patch, putting, replaced
@@ -209,7 +209,7 @@ def _on_cpus(module: Any) -> Generator[None]:
     strategy.get_ds_train_config = get_ds_train_config
 
 
-NEEDED: Final[dict[str, Patch]] = {
+NEEDED: dict[str, Patch] = {
     "openrlhf": _without_cuda,
     "openrlhf.models.ring_attn_utils": _without_flash_attention,
     # Weights go to the engines through gloo; vLLM's communicator is NCCL's alone.
@@ -219,7 +219,7 @@ NEEDED: Final[dict[str, Patch]] = {
     "deepspeed.comm.torch": putting(build_shm_op=_nothing()),
 }
 """Without these nothing runs on a CPU, by the full name of the module that each is for."""
-PATCHES: Final[dict[str, Patch]] = {**left_out.PATCHES, **NEEDED}
+PATCHES: dict[str, Patch] = {**left_out.PATCHES, **NEEDED}
 """With those that only save time."""
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from importlib import metadata
 from types import ModuleType
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 from rubric_train_openrlhf.cluster import settings
 
@@ -146,7 +146,7 @@ _COMPILER = (
 )
 """Parts of DeepSpeed's compiler for CUDA, which load torch's."""
 
-PATCHES: Final[dict[str, Patch]] = {
+PATCHES: dict[str, Patch] = {
     **dict.fromkeys(_LARGE, _keeping_all),
     "transformers.utils.import_utils": _looking_up,
     "accelerate.utils.imports": putting(is_boto3_available=_no),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from rubric_core.files import toml_beside
 from rubric_train_openrlhf.errors import ClusterError
@@ -20,7 +20,7 @@ DIRECTORY = "RUBRIC_TRAIN_DIRECTORY"
 LOAD_ALL = "RUBRIC_TRAIN_LOAD_ALL"
 """With `1`, a run on a CPU loads what the stack loads for other uses, too."""
 VISIBLE_GPUS = "CUDA_VISIBLE_DEVICES"
-_VARIABLES: Final[dict[str, dict[str, str]]] = toml_beside(__file__, "variables.toml")
+_VARIABLES: dict[str, dict[str, str]] = toml_beside(__file__, "variables.toml")
 
 
 def run_file() -> Path:

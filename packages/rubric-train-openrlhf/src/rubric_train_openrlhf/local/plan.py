@@ -6,7 +6,7 @@ Neither torch nor weights are loaded; `full` reads the tokenizer too.
 from collections.abc import Mapping
 from math import ceil
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from rubric_core import read_tasks
 from rubric_core.files import read_file
@@ -52,7 +52,7 @@ after four."""
 
 Reading = Literal["grouped", "handed", "windowed", "each", "unknown"]
 """How an update reads prompts: see `rubric_train_openrlhf.policy.sharing`."""
-_READINGS: Final[Mapping[Reading, str]] = {
+_READINGS: Mapping[Reading, str] = {
     "grouped": "once a pass, in one row with all responses to them",
     "handed": "once a pass, and their keys and values are handed to each response",
     "windowed": "once for each response: rows may be longer than the model's sliding_window",

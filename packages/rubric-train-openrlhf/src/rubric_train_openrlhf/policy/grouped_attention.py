@@ -18,7 +18,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch.autograd.function import once_differentiable
@@ -29,7 +29,7 @@ from rubric_train_openrlhf.policy.rollouts import TokenBatch
 
 NAME = "rubric_groups"
 """Name of this attention among those of transformers."""
-_ATEN: Final[Any] = torch.ops.aten
+_ATEN: Any = torch.ops.aten
 
 
 class NoGroupedAttentionError(Exception):
@@ -351,7 +351,7 @@ class _Pass:
             _CURRENT.reset(token)
 
 
-_CURRENT: Final[ContextVar[_Pass | None]] = ContextVar("grouped_pass", default=None)
+_CURRENT: ContextVar[_Pass | None] = ContextVar("grouped_pass", default=None)
 
 _PASSED = frozenset({
     "cache", "cache_position", "cu_seq_lens_k", "cu_seq_lens_q", "head_mask", "is_causal",

@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, TypeVar, cast
+from typing import Any, TypeVar, cast
 from weakref import WeakKeyDictionary, WeakSet
 
 import torch
@@ -42,7 +42,7 @@ def _stays(model: torch.nn.Module, mode: bool = True) -> torch.nn.Module:  # noq
     return model
 
 
-_RECOMPUTED: Final[WeakSet[torch.nn.Module]] = WeakSet()
+_RECOMPUTED: WeakSet[torch.nn.Module] = WeakSet()
 
 
 def recompute_layers(model: torch.nn.Module) -> None:
@@ -105,7 +105,7 @@ ROTARY_FILE = "rotary.json"
 """Beside a saved policy whose rotary embedding follows the length: the one it was trained for."""
 _KEY = "max_length"
 _FOLLOWS = ("dynamic", "longrope")
-_HELD: Final[WeakKeyDictionary[torch.nn.Module, int]] = WeakKeyDictionary()
+_HELD: WeakKeyDictionary[torch.nn.Module, int] = WeakKeyDictionary()
 
 
 def follows_length(model: torch.nn.Module) -> bool:

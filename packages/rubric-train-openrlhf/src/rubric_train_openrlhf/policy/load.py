@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final, Literal, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast
 
 import structlog
 import tokenizers
@@ -42,7 +42,7 @@ from rubric_train_openrlhf.policy_config import (
     check_model_folder,
 )
 
-DTYPES: Final[dict[str, torch.dtype]] = {
+DTYPES: dict[str, torch.dtype] = {
     name: getattr(torch, name) for name in ("float32", "bfloat16", "float16")
 }
 """By their names in a configuration."""

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F  # noqa: N812 -- torch's own convention
@@ -23,7 +23,7 @@ from torch.overrides import TorchFunctionMode
 from rubric_core.files import read_file
 
 # What torch.compile uses on a CPU; `serves` says whether this torch has it.
-_ONEDNN: Final[Any] = torch.ops.mkldnn
+_ONEDNN: Any = torch.ops.mkldnn
 # Rows that the layout is chosen for; it serves other numbers of rows nearly as well.
 _ROWS = 16
 _FEWEST_OPERATIONS = 2**27
@@ -106,7 +106,7 @@ def _dense(x: torch.Tensor) -> torch.Tensor:
     return x if x.is_contiguous() or x.T.is_contiguous() else x.contiguous()
 
 
-_IS_CURRENT: Final[ContextVar[bool]] = ContextVar("by_onednn", default=False)
+_IS_CURRENT: ContextVar[bool] = ContextVar("by_onednn", default=False)
 
 
 @contextmanager

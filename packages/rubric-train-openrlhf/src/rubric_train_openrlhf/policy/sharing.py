@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any, Final, cast
+from typing import Any, cast
 from weakref import WeakKeyDictionary, WeakSet
 
 import structlog
@@ -180,8 +180,8 @@ def _no_positions(model: PreTrainedModel) -> str:
     return "" if "position_ids" in accepted else "takes no positions"
 
 
-_TRIED: Final[WeakKeyDictionary[torch.nn.Module, dict[str, str]]] = WeakKeyDictionary()
-_TOLD: Final[WeakSet[torch.nn.Module]] = WeakSet()
+_TRIED: WeakKeyDictionary[torch.nn.Module, dict[str, str]] = WeakKeyDictionary()
+_TOLD: WeakSet[torch.nn.Module] = WeakSet()
 _LENGTHS = (4, 3)
 _RESPONSES = (4, 2, 1)
 

@@ -4,23 +4,23 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from math import nan
 from pathlib import Path
-from typing import Any, Final, Literal, cast
+from typing import Any, Literal, cast
 
 from rubric_core.rows import read_growing
 from rubric_judge.ui.page.charts import Chart, Series
 from rubric_train_openrlhf.report.reading import Run
 from rubric_train_openrlhf.run.records import AuditRow, AuditSource, MetricsRow
 
-_NAMES: Final[dict[AuditSource, str]] = {
+_NAMES: dict[AuditSource, str] = {
     "training": "training responses",
     "heldout": "held-out responses",
 }
-_ROLES: Final[dict[AuditSource, tuple[str, str]]] = {
+_ROLES: dict[AuditSource, tuple[str, str]] = {
     "training": ("main", "c5"),
     "heldout": ("other", "c3"),
 }
 """Colours of a source's figures: by the training judge, and by the audit judge."""
-_STYLES: Final[dict[AuditSource, Literal["line", "dots"]]] = {
+_STYLES: dict[AuditSource, Literal["line", "dots"]] = {
     "training": "line",
     "heldout": "dots",
 }

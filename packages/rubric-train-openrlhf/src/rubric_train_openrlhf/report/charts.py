@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import nan
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 from rubric_core.files import toml_beside
 from rubric_judge.ui.page.charts import Chart, Series
@@ -13,7 +13,7 @@ Rows: TypeAlias = Sequence[MetricsRow] | Sequence[HeldoutRow]
 
 MAX_PARTS = 8
 """Lines or layers that one chart can hold and still be read."""
-_CHARTS: Final[list[dict[str, Any]]] = toml_beside(__file__, "charts.toml")["charts"]
+_CHARTS: list[dict[str, Any]] = toml_beside(__file__, "charts.toml")["charts"]
 
 
 def sections(

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from rubric_core import ConfigError
 from rubric_core.files import toml_beside
@@ -18,7 +18,7 @@ from rubric_train_openrlhf.run.writing import write_text
 
 MOST_RUNS = 8
 """Number of colours that can be told apart."""
-_RUNS: Final[dict[str, Any]] = toml_beside(__file__, "runs.toml")
+_RUNS: dict[str, Any] = toml_beside(__file__, "runs.toml")
 _PLACES = ("out",)
 """Settings in which any two runs differ."""
 

@@ -7,7 +7,7 @@ form. No figure is an alarm: they say where to read.
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol, Self
+from typing import Protocol, Self
 
 from rubric_core import Answer, Task, Thought
 from rubric_judge.quality.signs import (
@@ -128,7 +128,7 @@ def thoughts(answers: Answers) -> float:
     )
 
 
-MONITORS: Final[Mapping[str, Monitor]] = {
+MONITORS: Mapping[str, Monitor] = {
     "length": length,
     "hedging": hedging,
     "self_praise": self_praise,

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from rubric_core import split_of
 from rubric_core.files import read_file
 from rubric_synth.calls import CallTotals
 from rubric_synth.collect.duplicates.passages import PassageIndex
@@ -185,9 +184,7 @@ class _Rows:
         """Write the outcome of one document."""
         for rejection in outcome.rejections:
             self._reject(rejection)
-        train = self._config.train_frac
-        validation = self._config.validation_frac
-        split = split_of(outcome.doc_hash, train=train, validation=validation)
+        split = self._config.split_of(outcome.doc_hash)
         written = [self._write(task, split, outcome) for task in outcome.tasks]
         for stage, totals in outcome.totals.items():
             self._used[stage] += totals

@@ -10,7 +10,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from contextvars import ContextVar
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from rubric_judge.models.limits import Limiter, LimiterStatistics
 from rubric_synth.calls import CallRecord, DocumentCalls
@@ -23,7 +23,7 @@ _Permit = Callable[[], AbstractContextManager[None]]
 _SILENCE_S = 3.0
 """Silence of the driver after which it may be dead, and answers may reach nobody."""
 
-_run: Final[ContextVar[str]] = ContextVar("run", default="")
+_run: ContextVar[str] = ContextVar("run", default="")
 
 
 def current_run() -> str:

@@ -286,8 +286,9 @@ class _Run:
         async def work() -> None:
             async with plain_task_group() as group:
                 group.start_soon(tell)
-                with self.stop.scope():
-                    await self._work_on(recorder)
+                pending = self.collection.to_do - recorder.done
+                with self.stop.scope(), started(self.spec, pending) as processes:
+                    await self._work_in(processes, recorder)
                 group.cancel_scope.cancel()
 
         async def tell() -> None:
@@ -303,10 +304,6 @@ class _Run:
         finally:
             show()
         return None
-
-    async def _work_on(self, recorder: recording.Recorder) -> None:
-        with started(self.spec, self.collection.to_do - recorder.done) as processes:
-            await self._work_in(processes, recorder)
 
     async def _work_in(
         self, processes: Sequence[Process], recorder: recording.Recorder

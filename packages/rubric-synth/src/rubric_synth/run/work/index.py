@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from rubric_core import Usage
 from rubric_core.files import open_file
@@ -32,7 +32,7 @@ _PRIMARY_KEY = itemgetter(0, 1)
 _LARGEST_CHECKED_BYTES = 64 * 2**20
 """Size up to which the whole file is checked when it is opened, in a fraction of a second."""
 
-_TABLES: Final[dict[Kind, tuple[str, int]]] = {
+_TABLES: dict[Kind, tuple[str, int]] = {
     "calls": ("calls", 13),
     "shard": ("outcomes", 6),
 }

@@ -76,16 +76,12 @@ def clean_markdown(text: str) -> str:
     text = normal_characters(text)
     text = _MARKDOWN["front_matter"].sub("", text)
     text = _without_comments(text)
-    text = _MARKDOWN["entity"].sub(_character, text)
+    text = _MARKDOWN["entity"].sub(lambda entity: html.unescape(entity[0]), text)
     text = plain_scripts(text)
     lines = (line.rstrip() for line in text.split("\n"))
     text = "\n".join(lines)
     text = re.sub(r"\n{3,}", "\n\n", text)
     return text.strip()
-
-
-def _character(entity: re.Match[str]) -> str:
-    return html.unescape(entity[0])
 
 
 def document_title(text: str) -> str:
@@ -319,16 +315,12 @@ def _prose_lines(lines: list[str]) -> Iterator[str]:
                 dropped = indent
         elif _MARKUP["comment"].match(line):
             dropped = indent
-        elif _is_doctest(line) or _MARKUP["rule"].match(line):
+        elif line.lstrip().startswith((">>>", "... ")) or _MARKUP["rule"].match(line):
             yield ""
         else:
             yield line
             if line.rstrip().endswith("::"):
                 dropped = indent
-
-
-def _is_doctest(line: str) -> bool:
-    return line.lstrip().startswith((">>>", "... "))
 
 
 def _joined(lines: Iterable[str]) -> Iterator[str]:

@@ -38,16 +38,12 @@ def _formula(match: re.Match[str]) -> str:
     if match["code"]:
         return match[0]
     bare = _PATTERNS["prefix"].sub(r"\1", match[0])
-    xml = _PATTERNS["entity"].sub(_character, bare)
+    xml = _PATTERNS["entity"].sub(lambda entity: html.unescape(entity[0]), bare)
     try:
         plain = _plain(ET.fromstring(xml))  # noqa: S314 - without a DTD
     except (ET.ParseError, RecursionError):
         return match[0]
     return html.escape(plain, quote=False)
-
-
-def _character(entity: re.Match[str]) -> str:
-    return html.unescape(entity[0])
 
 
 def _plain(element: ET.Element, depth: int = 0) -> str:

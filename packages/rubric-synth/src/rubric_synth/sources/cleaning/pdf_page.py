@@ -27,11 +27,10 @@ _TABLE = read_table("fonts")
 _NAMES = patterns(_TABLE["names"])
 
 
-def _parsed_codes(row: Mapping[str, str]) -> dict[int, str]:
-    return {int(code, 16): text for code, text in row.items()}
-
-
-_CODES = {name: _parsed_codes(row) for name, row in _TABLE["codes"].items()}
+_CODES: dict[str, dict[int, str]] = {
+    name: {int(code, 16): text for code, text in row.items()}
+    for name, row in _TABLE["codes"].items()
+}
 _ASCII_OF_OT1 = frozenset(_CODES["OT1_ascii"])
 _FIRST_PRIVATE = 0xF0000
 _MOST_FONTS = 255

@@ -82,7 +82,7 @@ def without_opening(sentence: str) -> str:
 def is_phrase(text: str) -> bool:
     """Tell whether a heading names something: no row of a table, no formula, no repeated cell."""
     words = language.words(text)
-    if not any(map(_is_full_word, words)):
+    if not any(len(word) >= _MIN_LETTERS and _VOWEL.search(word) for word in words):
         return False
     if words[-1].lower() in _BEFORE_NOUN:
         return False
@@ -91,10 +91,6 @@ def is_phrase(text: str) -> bool:
     characters = "".join(text.split())
     letters = sum(map(str.isalpha, characters))
     return letters >= _MIN_PHRASE_LETTERS * len(characters)
-
-
-def _is_full_word(word: str) -> bool:
-    return len(word) >= _MIN_LETTERS and _VOWEL.search(word) is not None
 
 
 def base_form(word: str, verbs: AbstractSet[str]) -> str:
@@ -268,7 +264,7 @@ def _is_verb_of_clause(
     before = tokens[place - 1].lower()
     after = _lower_at(tokens, place + 1)
     words_behind = map(str.lower, tokens[place + 1 :])
-    rest = set(takewhile(_same_clause, words_behind))
+    rest = set(takewhile(lambda other: other not in _CLAUSE_OPENERS, words_behind))
     if not rest.isdisjoint(_AUXILIARIES) or terms.is_seen_noun(word):
         return False
     if not _is_plural(word):
@@ -285,10 +281,6 @@ def _is_verb_of_clause(
 _ALL_VERBS = VERBS | PROSE_VERBS
 _CLAUSE_OPENERS = word_set("clause_openers")
 _EMPTY_NOUNS = word_set("empty_nouns")
-
-
-def _same_clause(word: str) -> bool:
-    return word not in _CLAUSE_OPENERS
 
 
 def best_phrase(

@@ -29,10 +29,6 @@ _RUBRIC = 5
 """Criteria of a rubric in the paper; fewer are accepted where no passage gives as many."""
 
 
-def _has_rubric(draft: Draft) -> bool:
-    return len(draft.criteria) >= _RUBRIC
-
-
 def _richness(drafts: Sequence[Draft]) -> int:
     return max((len(draft.criteria) for draft in drafts), default=0)
 
@@ -77,7 +73,7 @@ class _DraftWriter:
         best: list[Draft] = []
         for candidates in self._cuts():
             drafts = self._drafts_of(candidates)
-            if any(map(_has_rubric, drafts)):
+            if any(len(draft.criteria) >= _RUBRIC for draft in drafts):
                 return drafts
             best = max(best, drafts, key=_richness)
         return best

@@ -10,7 +10,7 @@ from itertools import chain
 from math import isinf
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from rubric_core.files import toml_beside
 from rubric_train_openrlhf import objective as losses
@@ -25,7 +25,7 @@ Values = Mapping[str, FlagValue | None]
 
 NOTES = toml_beside(__file__, "flags.toml")
 """The tables of `flags.toml`."""
-NOT_PASSED_ON: Final[dict[str, str]] = NOTES["not_passed_on"]
+NOT_PASSED_ON: dict[str, str] = NOTES["not_passed_on"]
 """Flags, or groups of flags, that are left at their defaults, and why."""
 
 

@@ -1,6 +1,6 @@
 """Memory and seconds of a run on each GPU, worked out from sizes: nothing is loaded or measured."""
 
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from rubric_core.files import toml_beside
 from rubric_judge.config import JudgeConfig
@@ -36,9 +36,7 @@ def planned_gpus(run_gpus: int) -> tuple[Gpu, ...]:
     return (SMALL_GPU, *GPUS) if run_gpus == 1 else GPUS
 
 
-ASSUMPTIONS: Final[dict[str, dict[str, Any]]] = toml_beside(
-    __file__, "assumptions.toml"
-)
+ASSUMPTIONS: dict[str, dict[str, Any]] = toml_beside(__file__, "assumptions.toml")
 """Every guess by its name: its value, what it means, and its source."""
 
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from math import gcd
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, cast
 
 import yaml
 
@@ -27,7 +27,7 @@ from rubric_train_openrlhf.config.train import TrainConfig, dump_config, parse_c
 from rubric_train_openrlhf.policy import load_codec
 from rubric_train_openrlhf.run.writing import write_text
 
-_SMALL: Final[dict[str, dict[str, Any]]] = yaml.safe_load(
+_SMALL: dict[str, dict[str, Any]] = yaml.safe_load(
     read_file(Path(__file__).with_name("small.yaml"))
 )
 _FEWEST_PROMPTS = 4

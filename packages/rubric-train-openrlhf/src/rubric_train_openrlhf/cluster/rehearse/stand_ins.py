@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Iterable
 from itertools import chain
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, cast
 
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM
@@ -45,7 +45,7 @@ _VOCABULARY = 2048
 _HEAD_DIM = 32
 """The smallest that vLLM's attention on a CPU takes."""
 _POSITIONS = 32_768
-_SIZES: Final[dict[str, int]] = _TABLES["sizes"]
+_SIZES: dict[str, int] = _TABLES["sizes"]
 _LAYERS = _SIZES["num_hidden_layers"]
 
 

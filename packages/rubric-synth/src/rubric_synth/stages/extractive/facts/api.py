@@ -177,16 +177,12 @@ def _frames(entry: ApiEntry) -> Iterator[Frame | None]:
     proper = tidying.lowered_names(entry)
     yield from purposes.purposes_of(entry, proper)
     items = [item for item in entry.parameters if item.name not in {"", "self"}]
-    for _, group in groupby(items, key=_description_or_name):
+    for _, group in groupby(items, key=lambda item: item.description or item.name):
         yield from parameters.frames_of(list(group), entry, names, proper)
     yield from results.results_of(entry, names, proper)
     errors = entry.raises[:_MOST_ERRORS]
     yield from results.errors_of(errors, entry, names)
     yield from _notes(entry, names)
-
-
-def _description_or_name(item: ApiItem) -> str:
-    return item.description or item.name
 
 
 def _checked(frame: Frame, doc: Doc) -> Fact | None:

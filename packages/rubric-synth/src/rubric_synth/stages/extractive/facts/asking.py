@@ -7,7 +7,6 @@ the same thing and the answer stays out of the question.
 
 from collections.abc import Callable
 from itertools import pairwise
-from typing import Final
 
 from spacy.tokens import Doc, Token
 
@@ -458,7 +457,7 @@ def _limit(clause: Clause) -> Query | None:
     return query._replace(is_open=True)
 
 
-_RULES: Final[tuple[Callable[[Clause], Query | None], ...]] = (
+_RULES: tuple[Callable[[Clause], Query | None], ...] = (
     _cause,
     _means,
     _comparison,

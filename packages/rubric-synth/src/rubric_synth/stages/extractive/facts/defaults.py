@@ -72,7 +72,7 @@ def default_of(item: ApiItem) -> str:
         others += [
             match[0]
             for match in _PATTERNS["computed_default"].finditer(text)
-            if not _is_for_none(text, match, item.name)
+            if not _is_nothing(_case_of(text, match), item.name)
         ]
     if not values:
         return ""
@@ -105,11 +105,6 @@ def _is_of_a_case(text: str, default: re.Match[str], name: str) -> bool:
         return True
     case = _case_of(text, default)
     return bool(case) and not _is_nothing(case, name)
-
-
-def _is_for_none(text: str, default: re.Match[str], name: str) -> bool:
-    """Tell whether a default stands for what is None or not given: "If None, defaults to …"."""
-    return _is_nothing(_case_of(text, default), name)
 
 
 def _case_of(text: str, default: re.Match[str]) -> str:

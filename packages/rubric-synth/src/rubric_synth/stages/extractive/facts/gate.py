@@ -431,11 +431,9 @@ def _counts(token: Token) -> bool:
         return False
     if lemma not in _TABLE["says_little"]:
         return True
-    return any(map(_is_name_or_number, token.children))
-
-
-def _is_name_or_number(word: Token) -> bool:
-    return word.pos_ in {"PROPN", "NUM"} or word.text == "`"
+    return any(
+        word.pos_ in {"PROPN", "NUM"} or word.text == "`" for word in token.children
+    )
 
 
 def may_stand_alone(sentence: str) -> bool:

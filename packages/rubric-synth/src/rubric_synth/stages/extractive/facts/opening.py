@@ -172,17 +172,12 @@ def opening_of(
             continue
         if language.stems(name) <= question_stems | language.stems(before):
             continue
-        if _is_in(name, before):
+        if _bare(name) in _bare(before):
             continue
         initials = "".join(word[0] for word in language.words(before))
         if name.lower() not in initials.lower():
             topics.append(name)
     return language.capital_first(" in ".join(topics))
-
-
-def _is_in(name: str, text: str) -> bool:
-    """Tell whether a text holds a name, however it is written: "Patient-level prediction"."""
-    return _bare(name) in _bare(text)
 
 
 def _bare(text: str) -> str:

@@ -356,7 +356,8 @@ def gathered(
     homes: dict[str, str] = {}
     room = most_words
     for passage in passages:
-        for paragraph, home in zip(passage.paragraphs, _homes(passage), strict=True):
+        own_homes = passage.homes or ("",) * len(passage.paragraphs)
+        for paragraph, home in zip(passage.paragraphs, own_homes, strict=True):
             count = len(paragraph.split())
             if paragraph in homes or count > room:
                 continue
@@ -371,10 +372,6 @@ def gathered(
             subject = passage.context
             break
     return Passage(subject, "", tuple(homes), tuple(homes.values()))
-
-
-def _homes(passage: Passage) -> tuple[str, ...]:
-    return passage.homes or ("",) * len(passage.paragraphs)
 
 
 def _sentences(passage: Passage) -> list[str]:

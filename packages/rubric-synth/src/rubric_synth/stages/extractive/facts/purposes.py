@@ -19,23 +19,17 @@ def purposes_of(
     entry: ApiEntry,
     proper: frozenset[str],
 ) -> Iterator[Frame | None]:
-    """Yield what the summary says that an object is or does.
+    """Yield what the summary says that an object is or does, in its first sentence and later ones.
 
     Args:
         entry: Entry of the object.
         proper: Words that keep their capital.
     """
-    for sentence in _sentences(entry):
-        yield _purpose(sentence, entry, proper)
-
-
-def _sentences(entry: ApiEntry) -> Iterator[str]:
-    """Yield the sentences that may say what an object does: the first, and more about it."""
     for number, paragraph in enumerate(entry.summary[:2]):
         for place, sentence in enumerate(language.sentences(paragraph)):
             is_title = (number, place) == (0, 0)
             if is_title or _PATTERNS["this_object"].match(sentence):
-                yield sentence
+                yield _purpose(sentence, entry, proper)
 
 
 def _purpose(

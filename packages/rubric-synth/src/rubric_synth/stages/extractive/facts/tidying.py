@@ -94,13 +94,12 @@ class Spelling:
                 continue
             if _is_known(word):
                 continue
-            is_slip_here = count == 1 and self._is_slip(word)
+            is_slip_here = count == 1 and any(
+                _one_edit(word, other) for other in self._known
+            )
             is_slip_elsewhere = terms is not None and terms.is_slip(word)
             if is_slip_here or is_slip_elsewhere:
                 self._odd.add(word)
-
-    def _is_slip(self, word: str) -> bool:
-        return any(_one_edit(word, other) for other in self._known)
 
     def has_slip(self, sentence: str) -> bool:
         """Tell whether a sentence holds a word that looks misspelt: "cublic", "SQuares"."""

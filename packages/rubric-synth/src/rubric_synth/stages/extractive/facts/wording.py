@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Sequence
-from typing import Final
 
 from rubric_core.rewriting import patterns
 from rubric_synth import language
@@ -12,7 +11,7 @@ from rubric_synth.tables import read_table
 
 _TABLE = read_table("facts")["pages"]
 _ARTICLES = frozenset(_TABLE["determiners"].split())
-_SHORT: Final[dict[str, str]] = dict(
+_SHORT: dict[str, str] = dict(
     pair.split("=", 1) for pair in _TABLE["short_names"].split() if "=" in pair
 )
 _PARTS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|\d+")
