@@ -13,9 +13,6 @@ from rubric_synth import language
 from rubric_synth.stages.extractive.corpus_terms import CorpusTerms
 from rubric_synth.tables import phrase, word_set
 
-CAVEAT_MARKERS = tuple(sorted(word_set("caveat_markers")))
-"""Words that mark a sentence as a limit or a warning."""
-
 VERBS = word_set("verbs")
 """Verbs, and adverbs before them, that open the summary of a function, in their base form."""
 
@@ -25,14 +22,10 @@ PROSE_VERBS = word_set("prose_verbs")
 ADVERBS = word_set("adverbs")
 """Adverbs that do not show it by their ending."""
 
-BARE_TYPES = word_set("bare_types")
-"""Words of a documented type that say nothing of a parameter's meaning."""
 
 GENERIC_HEADINGS = word_set("generic_headings")
 """Words of headings that name no subject."""
 
-NOT_UNITS = word_set("not_units")
-"""Words after a number that are no unit."""
 
 SKIPPED_HEADING = phrase("skipped_heading")
 """Headings of sections without claims about a subject."""
@@ -44,30 +37,15 @@ _AFTER_VERB = word_set("after_verb")
 _AUXILIARIES = word_set("auxiliaries")
 _BEFORE_NOUN = word_set("before_noun")
 
-DEPENDENT = phrase("dependent")
-"""Openings of a sentence that makes no sense alone."""
-
-API_DEPENDENT = phrase("api_dependent")
-"""The same for the short notes of an API entry."""
-
-NOT_A_CLAIM = phrase("not_a_claim")
-"""Formulas, code, lost references and talk about the text itself."""
 
 CITATION = re.compile(
     r"\s*\((?:e\.g\.\s*|see\s+)?[A-Z][^()]{2,80}\b(?:19|20)\d\d[a-z]?\)"
 )
 """An author and a year in parentheses."""
 
-GLUED_HEADING = re.compile(
-    r"^(?:[A-Z][\w-]*\s+(?:(?:of|from|the|and|in|for|to|a)\s+)*){4,}"
-)
-"""A heading that ran into its first sentence."""
 
 LEAD_IN = phrase("lead_in")
 """Openings that announce a caveat."""
-
-LOST_REFERENCE = phrase("lost_reference", re.NOFLAG)
-"""Remains of a removed citation."""
 
 
 def without_opening(sentence: str) -> str:

@@ -6,10 +6,9 @@ from typing import NamedTuple
 from spacy.tokens import Doc, Token
 
 from rubric_core import CriterionKind
-from rubric_synth.stages.extractive.facts.gate import subject_of
+from rubric_synth.stages.extractive.facts.gate import root_and_subject
 from rubric_synth.stages.extractive.facts.parsing import (
     child,
-    root_of,
     subtree,
     text_of,
 )
@@ -223,10 +222,10 @@ def clause_of(doc: Doc, names: frozenset[str]) -> Clause | None:
         doc: The sentence, which stands alone.
         names: Words that keep their capital.
     """
-    root = root_of(doc)
-    subject = subject_of(root) if root is not None else None
-    if root is None or subject is None:
+    main = root_and_subject(doc)
+    if main is None:
         return None
+    root, subject = main
     clause = Clause(doc, root, subject, names)
     if not 0 < len(clause.subject_words) <= _LONGEST_SUBJECT:
         return None

@@ -9,8 +9,8 @@ from spacy.tokens import Doc, Token
 from rubric_core import CriterionKind
 from rubric_judge.judges.lexical.words import stem
 from rubric_synth import language
-from rubric_synth.stages.extractive.facts.gate import subject_of
-from rubric_synth.stages.extractive.facts.parsing import root_of, subtree
+from rubric_synth.stages.extractive.facts.gate import root_and_subject
+from rubric_synth.stages.extractive.facts.parsing import subtree
 from rubric_synth.stages.extractive.facts.sound import WORDS, turn_of_phrase
 
 _CONTRAST = turn_of_phrase("contrast")
@@ -53,10 +53,10 @@ def rests_on_others(
         scene: The text around it.
         heads: Stems of the names that its question has anyway.
     """
-    root = root_of(doc)
-    subject = subject_of(root) if root is not None else None
-    if root is None or subject is None:
+    main = root_and_subject(doc)
+    if main is None:
         return False
+    root, subject = main
     if kind != CriterionKind.COMPARISON and _CONTRAST.search(scene.raw):
         return True
     own = {stem(token.lower_) for token in subject.subtree} | heads

@@ -49,6 +49,15 @@ def subject_of(root: Token) -> Token | None:
     return tokens[0]
 
 
+def root_and_subject(doc: Doc) -> tuple[Token, Token] | None:
+    """Return the main word of a sentence with its subject; None where either is not clear."""
+    root = root_of(doc)
+    subject = subject_of(root) if root is not None else None
+    if root is None or subject is None:
+        return None
+    return root, subject
+
+
 def is_finite(root: Token) -> bool:
     """Tell whether a main word, or its first auxiliary, stands in the present tense."""
     for token in root.children:
@@ -64,10 +73,10 @@ def stands_alone(doc: Doc, known: AbstractSet[str] = frozenset()) -> bool:
         doc: The sentence.
         known: Stems of names that the question has anyway, such as the heading.
     """
-    root = root_of(doc)
-    subject = subject_of(root) if root is not None else None
-    if root is None or subject is None or len(doc) > _LONGEST:
+    main = root_and_subject(doc)
+    if main is None or len(doc) > _LONGEST:
         return False
+    root, subject = main
     if _LINKED.match(doc.text) or _opens_aside(doc) or _is_half(doc):
         return False
     if not _opens_with_subject(root, subject) or any(map(_is_variable, doc)):
@@ -110,10 +119,10 @@ def says_of_it(doc: Doc) -> bool:
     Args:
         doc: The text; its first word stands for its topic.
     """
-    root = root_of(doc)
-    subject = subject_of(root) if root is not None else None
-    if root is None or subject is None:
+    main = root_and_subject(doc)
+    if main is None:
         return False
+    root, subject = main
     if subject.i != 0 or not is_finite(root):
         return False
     for token in doc[1:]:
@@ -129,10 +138,10 @@ def follows(doc: Doc) -> bool:
     Args:
         doc: "If … , …".
     """
-    root = root_of(doc)
-    subject = subject_of(root) if root is not None else None
-    if root is None or subject is None:
+    main = root_and_subject(doc)
+    if main is None:
         return False
+    root, subject = main
     if subject.pos_ not in _NOUNS or not is_finite(root):
         return False
     for token in doc:
