@@ -1,9 +1,6 @@
-import pytest
-
 from rubric_synth import Document
 from rubric_synth.stages.extractive.corpus_terms import CorpusTerms
 from rubric_synth.stages.extractive.phrases import (
-    best_phrase,
     noun_phrases,
 )
 
@@ -15,25 +12,6 @@ def _terms(*texts: str, copies: int = 1) -> CorpusTerms:
     )
 
 
-@pytest.mark.parametrize(
-    ("sentence", "phrase"),
-    [
-        ("The measurements varies with salt.", "measurements"),
-        ("For the servers seldom rest.", "servers"),
-        ("In bones become brittle.", "brittle"),
-        ("The tidal range is wide.", "tidal range"),
-    ],
-)
-def test_a_phrase_cut_out_of_a_clause_is_not_asked_about(
-    sentence: str, phrase: str
-) -> None:
-    found = best_phrase(sentence, _terms(sentence), without=frozenset())
-    assert "varies" not in found
-    assert "seldom" not in found
-    assert "become" not in found
-    assert found == phrase or " " not in found
-
-
 def test_a_large_collection_tells_verbs_and_adjectives_from_nouns() -> None:
     text = (
         "The string plays middle tones, and strings can play low tones; the filter is slow. "
@@ -43,16 +21,6 @@ def test_a_large_collection_tells_verbs_and_adjectives_from_nouns() -> None:
     assert terms.is_verb("plays")
     assert terms.is_clear_noun("filter")
     assert not terms.is_clear_noun("slow")
-    assert (
-        best_phrase("Bright planets orbit.", terms, without=frozenset())
-        != "planets orbit"
-    )
-
-
-def test_a_word_that_names_nothing_alone_is_no_point() -> None:
-    text = "Tracers leave the rest of it as it was."
-    assert best_phrase(text, _terms(text), without=frozenset({"tracer"})) == ""
-    assert best_phrase(text, _terms(text), without=frozenset()) == "tracers"
 
 
 def test_a_name_keeps_its_capital_in_prose_and_other_words_lose_it() -> None:
@@ -63,12 +31,5 @@ def test_a_name_keeps_its_capital_in_prose_and_other_words_lose_it() -> None:
     terms = _terms(text)
     assert terms.is_name("Kalman")
     assert not terms.is_name("Tidal")
-    assert (
-        best_phrase("Kalman filters track.", terms, without=frozenset())
-        == "Kalman filters"
-    )
-    assert (
-        best_phrase("Tidal range matters.", terms, without=frozenset()) == "tidal range"
-    )
     assert "Kalman filters" in noun_phrases(text, terms, limit=4, prose=True)
     assert "kalman filters" in noun_phrases(text, terms, limit=4)

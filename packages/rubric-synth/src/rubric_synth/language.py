@@ -70,38 +70,6 @@ def first_per_stem(candidates: Iterable[str]) -> list[str]:
     return list(by_stem.values())
 
 
-def clip_words(text: str, limit: int) -> str:
-    """Cut a phrase to at most `limit` words, at a comma if it can, never after a stop word."""
-    parts = text.rstrip(" .:;,").split()
-    phrase = " ".join(parts)
-    if len(parts) > limit:
-        phrase = _cut_short(parts[:limit], limit)
-    phrase = phrase.rstrip(" ,;:(-")
-    if phrase.count("(") > phrase.count(")"):
-        bracket = phrase.rindex("(")
-        phrase = phrase[:bracket].rstrip(" ,;:-")
-    return phrase
-
-
-def _cut_short(parts: list[str], limit: int) -> str:
-    """Return the first words of a phrase, up to a comma in their second half if there is one."""
-    while parts and _is_stop_word(parts[-1]):
-        parts.pop()
-    phrase = " ".join(parts)
-    comma = phrase.rfind(",")
-    if comma <= 0:
-        return phrase
-    before = phrase[:comma]
-    if len(before.split()) < limit // 2:
-        return phrase
-    return before
-
-
-def _is_stop_word(part: str) -> bool:
-    word = part.lower().strip(",;:()`'\"")
-    return word in STOP_WORDS
-
-
 def lower_first(text: str, proper: frozenset[str] = frozenset()) -> str:
     """Lower the first letter of a sentence, unless its first word is a name or an acronym."""
     parts = text.split(maxsplit=1)

@@ -20,7 +20,6 @@ _SLIPS = 20
 _REPEATED = 3
 """Fewest documents that a sentence of boilerplate stands in."""
 _LARGE_COLLECTION = 20
-_COMMON = 0.2
 _PATTERNS = patterns(read_table("patterns")["terms"])
 _MOST_SENTENCES = 500_000
 """Sentences that are counted; beyond twice as many, the rare ones are dropped to bound memory."""
@@ -90,13 +89,6 @@ class CorpusTerms:
         fewest = max(1, 0.02 * self._words[word])
         return self._heads[word] >= fewest
 
-    def is_seen_noun(self, word: str) -> bool:
-        """Tell whether a word, or its singular, is seen to end a noun phrase: "the samples are"."""
-        forms = language.base_forms(word)
-        distinct_forms = dict.fromkeys(forms)
-        heads = sum(self._heads[form] for form in distinct_forms)
-        return heads > self.verb_uses(word)
-
     def is_clear_noun(self, word: str) -> bool:
         """Tell whether a word ends noun phrases often: "the filter is", but not "the innate"."""
         if self._documents < _LARGE_COLLECTION:
@@ -117,38 +109,23 @@ class CorpusTerms:
         """Tell whether a word keeps its capital: "Kalman", but not "The" or "Level"."""
         return self._names[word] > self._words[word.lower()]
 
-    def is_common(self, word: str) -> bool:
-        """Tell whether a word's stem occurs in many documents of a collection of some size."""
-        if self._documents < _LARGE_COLLECTION:
-            return False
-        frequency = self._frequency[stem(word)]
-        return frequency > _COMMON * self._documents
-
     def is_boilerplate(self, sentence: str, title: str) -> bool:
         """Tell whether a sentence stands, but for the document's own name, in several documents."""
         names = frozenset(language.words(title.lower()))
         key = _sentence_key(sentence, names)
         return key is not None and key in self._boilerplate
 
-    def key_terms(
-        self,
-        text: str,
-        *,
-        limit: int,
-        without: frozenset[str] = frozenset(),
-    ) -> tuple[str, ...]:
+    def key_terms(self, text: str, *, limit: int) -> tuple[str, ...]:
         """Return the terms of a text with the highest TF-IDF weight, in the order of the text.
 
         Args:
             text: The text that the terms come from.
             limit: Most terms to return.
-            without: Stems that do not count, such as those of the question.
 
         Returns:
             Words as they stand in the text, one per stem; ties go to the earlier word.
         """
-        content = language.content_words(text)
-        words = [word for word in content if stem(word) not in without]
+        words = language.content_words(text)
         counts = Counter(map(stem, words))
 
         def weight(word: str) -> float:

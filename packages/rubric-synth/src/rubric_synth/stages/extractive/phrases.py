@@ -4,8 +4,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Sequence
-from collections.abc import Set as AbstractSet
-from itertools import pairwise, takewhile
+from itertools import pairwise
 from typing import TypeAlias
 
 from rubric_judge.judges.lexical.words import stem
@@ -30,11 +29,6 @@ GENERIC_HEADINGS = word_set("generic_headings")
 SKIPPED_HEADING = phrase("skipped_heading")
 """Headings of sections without claims about a subject."""
 
-_CONNECTIVE = phrase("connective")
-_THAT_CLAUSE = phrase("that_clause", re.NOFLAG)
-_COUNTED = word_set("counted")
-_AFTER_VERB = word_set("after_verb")
-_AUXILIARIES = word_set("auxiliaries")
 _BEFORE_NOUN = word_set("before_noun")
 
 
@@ -46,15 +40,6 @@ CITATION = re.compile(
 
 LEAD_IN = phrase("lead_in")
 """Openings that announce a caveat."""
-
-
-def without_opening(sentence: str) -> str:
-    """Return a sentence without the connective that a comma parts from it."""
-    for pattern in (_CONNECTIVE, _THAT_CLAUSE):
-        match = pattern.match(sentence)
-        if match is not None:
-            return sentence[match.end() :]
-    return sentence
 
 
 def is_phrase(text: str) -> bool:
@@ -69,14 +54,6 @@ def is_phrase(text: str) -> bool:
     characters = "".join(text.split())
     letters = sum(map(str.isalpha, characters))
     return letters >= _MIN_PHRASE_LETTERS * len(characters)
-
-
-def base_form(word: str, verbs: AbstractSet[str]) -> str:
-    """Return the base form of a verb in the first or third person, or "" for any other word."""
-    for form in language.base_forms(word):
-        if form in verbs:
-            return form
-    return ""
 
 
 _VOWEL = re.compile("[aeiouyAEIOUY]")
@@ -192,7 +169,7 @@ def _is_nameable(run: Sequence[str], terms: CorpusTerms) -> bool:
         return False
     if not PROSE_VERBS.isdisjoint(words):
         return False
-    if any(base_form(word, PROSE_VERBS) for word in words):
+    if any(not PROSE_VERBS.isdisjoint(language.base_forms(word)) for word in words):
         return False
     if not terms.is_name(run[-1]) and not terms.is_clear_noun(last):
         return False
@@ -206,127 +183,3 @@ def _is_plural(word: str) -> bool:
     if not word.endswith("s"):
         return False
     return not word.endswith(("ss", "us", "is", "ics"))
-
-
-def _is_verb_there(
-    tokens: Sequence[str],
-    place: int,
-    terms: CorpusTerms,
-) -> bool:
-    """Tell whether a word is the verb of its clause: "sodium conducts", "heaters melt the rime"."""
-    if place == 0:
-        return False
-    word = tokens[place].lower()
-    before = tokens[place - 1].lower()
-    if before in _BEFORE_NOUN or word in _COUNTED:
-        return False
-    if _lower_at(tokens, place + 1) in _AFTER_VERB:
-        return True
-    return _is_verb_of_clause(tokens, place, terms)
-
-
-def _lower_at(tokens: Sequence[str], place: int) -> str:
-    """Return a word in lower case; "" after the last."""
-    if place >= len(tokens):
-        return ""
-    return tokens[place].lower()
-
-
-def _is_verb_of_clause(
-    tokens: Sequence[str],
-    place: int,
-    terms: CorpusTerms,
-) -> bool:
-    """Tell whether a word is a verb by the words of its clause before and after it."""
-    word = tokens[place].lower()
-    before = tokens[place - 1].lower()
-    after = _lower_at(tokens, place + 1)
-    words_behind = map(str.lower, tokens[place + 1 :])
-    rest = set(takewhile(lambda other: other not in _CLAUSE_OPENERS, words_behind))
-    if not rest.isdisjoint(_AUXILIARIES) or terms.is_seen_noun(word):
-        return False
-    if not _is_plural(word):
-        return _is_plural(before) and before not in language.STOP_WORDS
-    if not after:
-        return False
-    if after in {"of", "and", "or", "that", "which"}:
-        return False
-    if _is_plural(before) or terms.is_name(tokens[place - 1]):
-        return False
-    return not any(base_form(other, _ALL_VERBS) for other in rest)
-
-
-_ALL_VERBS = VERBS | PROSE_VERBS
-_CLAUSE_OPENERS = word_set("clause_openers")
-_EMPTY_NOUNS = word_set("empty_nouns")
-
-
-def best_phrase(
-    sentence: str,
-    terms: CorpusTerms,
-    *,
-    without: frozenset[str],
-) -> str:
-    """Return the rarest phrase of two words in a sentence, or its rarest word.
-
-    Args:
-        sentence: One sentence.
-        terms: Weights of words in the collection.
-        without: Stems that the phrase must not hold.
-
-    Returns:
-        The phrase as written but for a capital at the start of the sentence; "" if there is none.
-    """
-    best = ""
-    best_weight = 0.0
-    for chunk in _CHUNK.split(sentence):
-        tokens = _TOKEN.findall(chunk)
-        for place, run in enumerate(pairwise(tokens), start=1):
-            if not _is_nominal(run, terms) or not _is_nameable(run, terms):
-                continue
-            if _is_verb_there(tokens, place - 1, terms):
-                continue
-            if _is_verb_there(tokens, place, terms):
-                continue
-            if not without.isdisjoint(map(stem, run)):
-                continue
-            weight = sum(map(terms.inverse_frequency, run))
-            if weight > best_weight:
-                best = " ".join(run)
-                best_weight = weight
-    if not best:
-        return _best_word(sentence, terms, without)
-    first, _, rest = best.partition(" ")
-    opens_sentence = sentence.startswith(first) and first[1:].islower()
-    if opens_sentence and not terms.is_name(first):
-        first = first.lower()
-    return f"{first} {rest}"
-
-
-def _best_word(
-    sentence: str,
-    terms: CorpusTerms,
-    without: frozenset[str],
-) -> str:
-    """Return the rarest word of a sentence that a question can name; "" if there is none."""
-    no_names = set(_EMPTY_NOUNS)
-    for chunk in _CHUNK.split(sentence):
-        tokens = _TOKEN.findall(chunk)
-        for place, token in enumerate(tokens):
-            if _is_verb_there(tokens, place, terms):
-                no_names.add(token.lower())
-    candidates = terms.key_terms(sentence, limit=4, without=without)
-    for word in candidates:
-        if word.lower() in no_names:
-            continue
-        if not terms.is_noun(word):
-            continue
-        if terms.is_common(word):
-            continue
-        if not _is_nameable([word], terms):
-            continue
-        name = word.capitalize()
-        if terms.is_name(name):
-            return name
-        return word
-    return ""
