@@ -14,43 +14,67 @@ from rubric_synth.run.dataset.folder import LINES_FILES
 Write = Callable[..., Path]
 
 SUBJECTS = ("tide", "yeast", "rust", "orbit", "canopy", "sonar")
-CANARIES = (
-    "zqpassage",
-    "zqdescription",
-    "zqelement",
-    "zqguide",
-    "zqkeyword",
-    "zqname",
-    "zqrationale",
-    "zqreference",
-    "zqanalysis",
-)
+_CLAIMS = {
+    "tide": (
+        "exponent of the flood distribution of the zqdescription harbour",
+        "fraction of inner channels that lead to each mooring",
+        "tolerance when comparing the average heights of two gauges",
+    ),
+    "yeast": (
+        "sugar content of the dough before the first zqdescription rise",
+        "share of living cells among all counted cells",
+        "temperature at which the culture stops growing",
+    ),
+    "rust": (
+        "depth of the corroded layer below the zqdescription paint",
+        "salt concentration of the spray in the chamber",
+        "number of cycles between two weighings of the plate",
+    ),
+    "orbit": (
+        "semi-major axis of the zqdescription ellipse",
+        "angle between the plane of the satellite and the equator",
+        "time that passes until the next closest approach",
+    ),
+    "canopy": (
+        "ratio of leaf area to ground area below the zqdescription crown",
+        "extinction coefficient of light for one species",
+        "height of the lowest branch above the forest floor",
+    ),
+    "sonar": (
+        "frequency of the pulse that the zqdescription transducer emits",
+        "speed of sound in water of the given salinity",
+        "width of the beam where half of its power is left",
+    ),
+}
+"""Meanings of three parameters, by the subject of a task."""
 
 
-def task_row(subject: str, **fields: object) -> dict[str, Any]:
-    """A task whose parts each hold a canary, and whose reference answer meets all criteria."""
+def _task_row(subject: str, **fields: object) -> dict[str, Any]:
+    """A task whose hidden parts hold canaries; its reference answer meets all criteria."""
+    claims = list(zip(("tau", "mu", "tol"), _CLAIMS[subject], strict=True))
+    answer = " ".join(f"`{name}` is the {text}." for name, text in claims)
     row: dict[str, Any] = {
-        "question": f"What does the {subject} of the bay do to the level?",
-        "passage": f"The {subject} lowers the level by zqelement metres. It is zqpassage.",
+        "question": f"In a call to `{subject}_graph`, what do `tau`, `mu` and `tol` mean?",
+        "passage": f"# zqpassage\n\n{answer}",
         "criteria": [
             {
-                "id": "effect",
+                "id": f"definition_{number}",
                 "weight": 2.0,
-                "name": f"{subject} zqname",
-                "description": f"Says that the {subject} lowers the level. zqdescription",
-                "required_elements": [subject, "lowers", "zqelement"],
-                "scoring_guide": "All for saying it. zqguide",
-                "verification_method": "",
-                "expected_keywords": ["lowers", "zqkeyword"],
-                "expected_concepts": [],
+                "name": "zqname",
+                "description": f"Says that `{name}` is the {text}.",
+                "required_elements": [],
+                "scoring_guide": "zqguide",
+                "verification_method": "zqmethod",
+                "expected_keywords": [name, "zqkeyword"],
+                "expected_concepts": ["zqconcept"],
+                "kind": "definition",
             }
+            for number, (name, text) in enumerate(claims, start=1)
         ],
         "question_rationale": "zqrationale",
         "document_analysis": {"genre": "note", "contribution": "zqanalysis"},
         "doc_hash": text_sha256(subject),
-        "reference_answer": (
-            f"The {subject} lowers the level by zqelement metres, zqkeyword zqreference."
-        ),
+        "reference_answer": f"{answer} See zqreference.",
     }
     return {**row, **fields}
 
@@ -62,7 +86,7 @@ def write_dataset(tmp_path: Path) -> Write:
     def write(rows: list[dict[str, Any]] | None = None, name: str = "dataset") -> Path:
         folder = tmp_path / name
         folder.mkdir()
-        tasks = [task_row(subject) for subject in SUBJECTS] if rows is None else rows
+        tasks = [_task_row(subject) for subject in SUBJECTS] if rows is None else rows
         for number, file in enumerate(LINES_FILES):
             lines = "".join(f"{json.dumps(row)}\n" for row in tasks[number::3])
             (folder / file).write_text(lines, encoding="utf-8")
@@ -90,6 +114,12 @@ def write_dataset(tmp_path: Path) -> Write:
 
 
 @pytest.fixture
+def task_row() -> Callable[..., dict[str, Any]]:
+    """Make the row of a task."""
+    return _task_row
+
+
+@pytest.fixture
 def tasks() -> list[Task]:
     """The tasks of the dataset."""
-    return [Task.from_json(task_row(subject)) for subject in SUBJECTS]
+    return [Task.from_json(_task_row(subject)) for subject in SUBJECTS]

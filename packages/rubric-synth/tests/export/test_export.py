@@ -16,7 +16,10 @@ from rubric_synth.errors import DatasetFolderError
 from rubric_synth.export.run import TARGETS, chosen_targets, read_environment
 
 Write = Callable[..., Path]
+Row = Callable[..., dict[str, Any]]
+TO = ("--to", "verifiers")
 CANARY = re.compile(rb"zq[a-z]+")
+SUBJECTS = ("tide", "yeast", "rust", "orbit", "canopy", "sonar")
 
 
 def exported(dataset: Path, out: Path, *words: str) -> None:
@@ -46,7 +49,7 @@ def test_only_the_judges_folder_holds_hidden_texts(
     judges = {name for name in found if "/judge/" in name}
 
     assert {name: found[name] for name in found.keys() - judges if found[name]} == {}
-    assert len(found["my_docs/judge/tasks.jsonl"]) == 9
+    assert len(found["my_docs/judge/tasks.jsonl"]) == 10
     assert set(read_tasks(out / "my_docs/judge/tasks.jsonl")) == set(tasks)
 
 
@@ -71,6 +74,57 @@ def test_the_package_hands_out_questions_and_no_stack(
     views = [task.policy_view() for task in read_tasks(dataset / "test.jsonl")]
     asked = [{"task_id": view.task_id, "prompt": view.message} for view in views]
     assert json.loads(done.stdout) == [asked, False]
+
+
+def test_a_task_that_fails_its_test_is_left_out(
+    write_dataset: Write,
+    task_row: Row,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    rows = [task_row(subject) for subject in SUBJECTS]
+    rows[0]["reference_answer"] = "`tau` is the colour of the sky."
+    dataset, out = write_dataset(rows), tmp_path / "my-docs"
+    exported(dataset, out, "--to", "verifiers")
+    printed = capsys.readouterr().out
+
+    kept = set(read_tasks(out / "my_docs/judge/tasks.jsonl"))
+    assert kept == {Task.from_json(row) for row in rows[1:]}
+    assert "1 task: reference is not the whole reward" in printed
+    assert "1 task of 6 left out" in printed
+    card = (out / "README.md").read_text("utf-8")
+    assert "1 of these tasks were left out" in card
+    assert "| reference | full | 6 |" in card
+
+
+def test_failing_tasks_may_be_kept_and_are_not_passed_over(
+    write_dataset: Write, task_row: Row, tmp_path: Path
+) -> None:
+    rows = [task_row(subject) for subject in SUBJECTS]
+    rows[0]["reference_answer"] = "`tau` is the colour of the sky."
+    words = ["--to", "verifiers", "--out", str(tmp_path / "out"), "--keep-failing"]
+
+    with pytest.raises(SystemExit) as ended:
+        main(["export", str(write_dataset(rows)), *words])
+
+    assert ended.value.code == 1
+    assert len(list(read_tasks(tmp_path / "out/out/judge/tasks.jsonl"))) == 6
+
+
+def test_nothing_is_written_where_every_task_fails(
+    write_dataset: Write,
+    task_row: Row,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    rows = [task_row(subject, reference_answer="It is.") for subject in SUBJECTS]
+
+    with pytest.raises(SystemExit):
+        main(["export", str(write_dataset(rows)), "--out", str(tmp_path / "out"), *TO])
+
+    said = " ".join(capsys.readouterr().err.split())
+    assert "all 6 tasks fail their own test, and nothing was written" in said
+    assert not (tmp_path / "out").exists()
 
 
 def test_tasks_without_references_make_no_fixtures(write_dataset: Write) -> None:

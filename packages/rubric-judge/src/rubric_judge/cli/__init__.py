@@ -9,6 +9,7 @@ from rubric_judge.cli.app import app
 from rubric_judge.cli.attack import attack
 from rubric_judge.cli.calibrate import calibrate_judge
 from rubric_judge.cli.criteria import criteria
+from rubric_judge.cli.fixtures import fixtures
 from rubric_judge.cli.imports import export_rubrics, import_rubrics, init
 from rubric_judge.cli.label import import_labels, label
 from rubric_judge.cli.lint import lint
@@ -29,6 +30,7 @@ _WITHOUT_LEDGER = frozenset(
 for _command in (
     attack,
     criteria,
+    fixtures,
     init,
     label,
     lint,

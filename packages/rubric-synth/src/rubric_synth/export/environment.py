@@ -5,12 +5,14 @@ from __future__ import annotations
 import keyword
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Final, Literal
 
 from rubric_core import ConfigError, PolicyView, Task
+from rubric_judge.config import JudgeSpec
 from rubric_judge.quality.fixtures.rows import Fixture
+from rubric_synth.export.figures import Figures
 
 TASKS_FILE: Final = "tasks.jsonl"
 JUDGE_FILE: Final = "judge.yaml"
@@ -45,14 +47,16 @@ class Environment:
     """Folder of the dataset."""
     splits: Mapping[str, Sequence[Task]]
     """Tasks by split; a split without tasks has none."""
+    judge_spec: JudgeSpec
+    """Configuration of the judge."""
     judge_files: Mapping[str, bytes]
     """Contents of `JUDGE_FILE` and of the files that it names, by name."""
     fixtures: Sequence[Fixture] = ()
     """Answers of known worth; empty where they were left out."""
     targets: Sequence[Target] = ()
     """Stacks that it is written for."""
-    notes: Mapping[str, object] = field(default_factory=dict[str, object])
-    """Figures for the card."""
+    figures: Figures | None = None
+    """Figures of the card; None where nothing was judged."""
 
     @property
     def module(self) -> str:

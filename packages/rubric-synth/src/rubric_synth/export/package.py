@@ -27,7 +27,11 @@ def template(name: str, values: Mapping[str, object]) -> bytes:
     from rubric_judge.ui.page.rendering import text_template
 
     text = read_file(_TEMPLATES / name).decode()
-    return text_template(text).render(values).encode()
+    return text_template(text, percent=_percent).render(values).encode()
+
+
+def _percent(share: float | None) -> str:
+    return "–" if share is None else f"{100 * share:.1f} %"
 
 
 def common_files(environment: Environment) -> Iterator[File]:

@@ -8,10 +8,12 @@ from typing import Final
 
 from rubric_core import ConfigError, read_tasks
 from rubric_core.files import read_file
-from rubric_judge.config import read_judge_spec
+from rubric_judge import ClaimConfig
+from rubric_judge.config import JudgeSpec, is_program, read_judge_spec
 from rubric_judge.quality.fixtures.making import FIXTURE_TASKS, made_fixtures
 from rubric_judge.quality.fixtures.rows import Fixture
 from rubric_judge.quality.labels.written import WrittenAnswers
+from rubric_synth.config import reader_of
 from rubric_synth.errors import DatasetFolderError
 from rubric_synth.export import verifiers
 from rubric_synth.export.environment import (
@@ -51,7 +53,7 @@ def read_environment(
     name: str,
     judge: Path | None,
     targets: Sequence[Target],
-    fixture_tasks: int = FIXTURE_TASKS,
+    fixture_tasks: int | None = None,
 ) -> Environment:
     """Read a dataset as an environment.
 
@@ -60,7 +62,8 @@ def read_environment(
         name: Name of the distribution.
         judge: YAML file of the judge; that of claims, which needs no model, if None.
         targets: What it is written for.
-        fixture_tasks: Most tasks that fixtures are made of; 0 for none.
+        fixture_tasks: Most tasks that fixtures are made of; all where the judge is a program and
+            20 where it asks a model if None; 0 for none.
 
     Raises:
         DatasetFolderError: The folder is no finished dataset, or holds no task.
@@ -70,8 +73,9 @@ def read_environment(
     """
     read_manifest(dataset)
     judge_files = {JUDGE_FILE: b"type: claims\n"}
+    spec: JudgeSpec = ClaimConfig()
     if judge is not None:
-        read_judge_spec(judge)
+        spec = read_judge_spec(judge)
         judge_files = {JUDGE_FILE: read_file(judge)}
     splits = {split: list(read_tasks(split_path(dataset, split))) for split in SPLITS}
     tasks = [task for split in splits.values() for task in split]
@@ -80,6 +84,9 @@ def read_environment(
             f"{str(dataset)!r} holds no task: there is nothing to export", path=dataset
         )
     fixtures: list[Fixture] = []
+    if fixture_tasks is None:
+        is_quick = is_program(reader_of(spec))
+        fixture_tasks = len(tasks) if is_quick else FIXTURE_TASKS
     if fixture_tasks:
         known = WrittenAnswers(dataset).to(tasks)
         fixtures = made_fixtures(tasks, known, limit=fixture_tasks)
@@ -87,6 +94,7 @@ def read_environment(
         name=checked_name(name),
         dataset=dataset,
         splits=splits,
+        judge_spec=spec,
         judge_files=judge_files,
         fixtures=fixtures,
         targets=targets,
@@ -111,14 +119,23 @@ def write_environment(environment: Environment, out: Path) -> list[File]:
         ConfigError: The folder is there.
         OutputError: It cannot be written.
     """
+    require_new(out)
+    files = files_of(environment)
+    with writing([out / file.path for file in files]) as opened:
+        for file, target in zip(files, opened, strict=True):
+            target.write(file.content)
+    return files
+
+
+def require_new(out: Path) -> None:
+    """Refuse a folder that is there.
+
+    Raises:
+        ConfigError: It is.
+    """
     if out.exists() or out.is_symlink():
         raise ConfigError(
             f"--out {out}: is there already, and nothing was changed; name a folder that is "
             "not there yet",
             location="out",
         )
-    files = files_of(environment)
-    with writing([out / file.path for file in files]) as opened:
-        for file, target in zip(files, opened, strict=True):
-            target.write(file.content)
-    return files
