@@ -25,8 +25,11 @@ SHARED = (
     "answers",
     "options",
     "unclosed",
+    "advantages",
 )
 """Modules that adapters are made of."""
+OF_A_STACK = ("trl_tokens", "trl_advantages")
+"""Further modules of a stack that has one of its own."""
 
 
 @pytest.fixture
@@ -94,7 +97,7 @@ def test_the_table_holds_every_option() -> None:
 
 def test_every_adapter_has_its_section_and_its_row_in_the_table() -> None:
     modules = {path.stem for path in Path(adapters.__path__[0]).glob("[a-z]*.py")}
-    stacks = modules - {*SHARED, "trl_tokens"}
+    stacks = modules - {*SHARED, *OF_A_STACK}
 
     anchors = re.findall(r"^\| \[.+?\]\(#(.+?)\) \|", TEXT, re.MULTILINE)
     titles = [title.lower().replace(" ", "-") for title in BLOCKS]

@@ -124,7 +124,9 @@ def trainer(tmp_path: Path) -> Callable[..., Any]:
     torch.manual_seed(0)
     model = transformers.LlamaForCausalLM(config)
 
-    def make(reward: Any, rows: list[dict[str, Any]], **settings: Any) -> Any:
+    def make(
+        reward: Any, rows: list[dict[str, Any]], kind: Any = None, **settings: Any
+    ) -> Any:
         given: dict[str, Any] = {
             "output_dir": str(tmp_path / "out"),
             "num_train_epochs": 2,
@@ -141,7 +143,7 @@ def trainer(tmp_path: Path) -> Callable[..., Any]:
             "disable_tqdm": True,
         }
         arguments = trl.GRPOConfig(**given | settings)
-        return trl.GRPOTrainer(
+        return (kind or trl.GRPOTrainer)(
             model=model,
             processing_class=tokenizer,
             reward_funcs=reward,

@@ -61,7 +61,11 @@ from rubric_judge.judges.load import load_replicas
 from rubric_judge.pool.ledger.store import Ledger
 from rubric_judge.pool.pool import JudgePool
 from rubric_judge.pool.statistics import PoolStatistics
-from rubric_judge.quality.criteria.record import RECORD, judgement_record
+from rubric_judge.quality.criteria.record import (
+    RECORD,
+    JudgementRecord,
+    judgement_record,
+)
 
 __all__ = [
     "Judgement", "MaskingOptions", "RubricScorer", "ScorerOptions", "Submission", "shared_scorer",
@@ -173,12 +177,16 @@ class Judgement:
         return {name: z for name, z in scores.items() if name not in self.metrics}
 
     @property
+    def record(self) -> JudgementRecord:
+        """Scores and shares by criterion, without any text."""
+        return judgement_record(self.view, self.result, self.pooling)
+
+    @property
     def log_entry(self) -> dict[str, str]:
-        """`rubric/judgement`: its record as JSON, without any text; nothing unless asked for."""
+        """`rubric/judgement`: its record as JSON; nothing unless asked for."""
         if not self.is_logged:
             return {}
-        record = judgement_record(self.view, self.result, self.pooling)
-        return {f"{self.name}/{RECORD}": record.model_dump_json()}
+        return {f"{self.name}/{RECORD}": self.record.model_dump_json()}
 
     def _scored(self) -> Iterator[tuple[Criterion, float]]:
         if self.result.outcome is Outcome.SCORED:

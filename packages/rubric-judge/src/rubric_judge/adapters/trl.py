@@ -7,7 +7,7 @@ from types import FunctionType, MethodType
 from typing import Final, Protocol, Unpack, cast, overload
 
 from rubric_core import ConfigError, RewardShapeError
-from rubric_judge.adapters import rows, scoring, trl_tokens
+from rubric_judge.adapters import advantages, rows, scoring, trl_tokens
 from rubric_judge.adapters.beside import CombinedReward, Reward, weighted
 
 __all__ = ["CombinedReward", "RewardFunction", "rubric_reward"]
@@ -165,6 +165,7 @@ class _Reward:
         judgements = await self._scorer.judge(submissions)
         if log_metric is not None and judgements:
             _log(judgements, log_metric)
+        advantages.hand_over(judgements, getattr(log_metric, "__self__", None))
         if log_extra is not None:
             _log_columns(judgements, log_extra)
         return [judgement.reward for judgement in judgements]
@@ -211,3 +212,8 @@ def _log_columns(
             columns.setdefault(name, []).append(text)
     for name, texts in columns.items():
         log_extra(name, texts)
+
+
+def is_rubric_reward(reward: object) -> bool:
+    """Tell whether a reward is what `rubric_reward` returns without `beside`."""
+    return isinstance(getattr(reward, "__self__", None), _Reward)
