@@ -2,6 +2,7 @@
 
 import asyncio
 import importlib.util
+import itertools
 import json
 import os
 import re
@@ -792,3 +793,38 @@ def test_the_server_for_nemo_gym_judges_the_rows_that_it_writes(
     assert [one["reward"] for one in answers] == [1.0] * len(tasks)
     agents = {json.loads(row)["agent_ref"]["name"] for row in rows}
     assert agents == {"rubric_simple_agent"} <= set(config)
+
+
+def test_the_functions_for_slime_judge_the_rows_that_the_launcher_writes(
+    example: Callable[[str], ModuleType],
+    tasks: list[Task],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stack = interface("slime", monkeypatch)
+    module = example("slime")
+    words = module.flags(module.write_rows())
+    given = dict(itertools.pairwise(words))
+    rows = map(json.loads, module.ROWS.read_text("utf-8").splitlines())
+    samples = [
+        stack.Sample(
+            group_index=number, index=8 * number + place, response=answer, **row
+        )
+        for number, row in enumerate(rows)
+        for place, answer in enumerate([ANSWER, "No idea."] * 4)
+    ]
+
+    async def judged() -> None:
+        for sample in samples:
+            sample.reward = await module.reward(stack.arguments(), sample)
+
+    asyncio.run(judged())
+    data = stack.train_data(stack.arguments(), module.post_process, samples)
+
+    assert [one.label for one in samples[::8]] == [task.task_id for task in tasks]
+    assert [one.reward for one in samples] == [1.0, 0.0] * 16
+    assert data["rewards"][:2] == [-data["rewards"][1], -data["rewards"][0]]
+    assert data["rewards"][0] > 1
+    assert given["--custom-rm-path"] == "with_slime.reward"
+    assert given["--num-rollout"] == "2"  # of 4 tasks each, in two passes
+    assert int(given["--global-batch-size"]) == len(samples)
+    assert int(given["--n-samples-per-prompt"]) == 8

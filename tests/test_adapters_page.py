@@ -15,6 +15,7 @@ TEXT = PAGE.read_text("utf-8")
 SECTION = re.compile(r"^## (.+?)\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
 PYTHON = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 BLOCKS = {title: PYTHON.findall(body) for title, body in SECTION.findall(TEXT)}
+ADVANTAGES = PAGE.parent / "how_to/per_criterion_advantages.md"
 EXAMPLES = PAGE.parents[1] / "examples/adapters"
 SHARED = (
     "rows",
@@ -99,7 +100,7 @@ def test_every_adapter_has_its_section_and_its_row_in_the_table() -> None:
     modules = {path.stem for path in Path(adapters.__path__[0]).glob("[a-z]*.py")}
     stacks = modules - {*SHARED, *OF_A_STACK}
 
-    anchors = re.findall(r"^\| \[.+?\]\(#(.+?)\) \|", TEXT, re.MULTILINE)
+    anchors = re.findall(r"^\| \[.+?\]\(#(.+?)\)[\w, ]* \|", TEXT, re.MULTILINE)
     titles = [title.lower().replace(" ", "-") for title in BLOCKS]
 
     assert {anchor.replace("-", "_") for anchor in anchors} == stacks
@@ -107,3 +108,28 @@ def test_every_adapter_has_its_section_and_its_row_in_the_table() -> None:
     assert {path.stem for path in EXAMPLES.glob("*.py")} == {
         f"with_{stack}" for stack in stacks
     }
+
+
+def advantages_of(title: str) -> dict[str, Any]:
+    """Run the Python of a section of the page on advantages, and return what it defines."""
+    names: dict[str, Any] = {"__name__": "a_page"}
+    sections = dict(SECTION.findall(ADVANTAGES.read_text("utf-8")))
+    for code in PYTHON.findall(sections[title]):
+        exec(code, names)  # noqa: S102
+    return names
+
+
+@pytest.mark.usefixtures("task")
+def test_the_lines_for_slime_make_its_two_functions() -> None:
+    names = advantages_of("slime and miles")
+
+    assert {"reward", "post_process"} <= names.keys()
+
+
+@pytest.mark.stacks
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.usefixtures("task")
+def test_the_lines_for_trl_make_its_trainer() -> None:
+    trl = pytest.importorskip("trl")
+
+    assert issubclass(advantages_of("TRL")["RubricGRPOTrainer"], trl.GRPOTrainer)

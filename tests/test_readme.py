@@ -75,6 +75,7 @@ RUN_PAGES = {
     "docs/judge/ledger.md",
     "docs/judge/serve.md",
     "docs/judge/testing.md",
+    "docs/how_to/per_criterion_advantages.md",
     "docs/how_to/spreadsheet.md",
     "docs/synth.md",
     "docs/synth/context.md",

@@ -229,8 +229,10 @@ def test_scores_that_are_missing_or_no_record_are_named() -> None:
         advantages.batch_advantages([good, part], ["p", "p"])
     with pytest.raises(SchemaError, match=r"row 1: .* is no record .*log_judgements"):
         advantages.batch_advantages([good, "{}"], ["p", "p"])
-    with pytest.raises(SchemaError, match=r"row 3: verl carries no 'rubric/judgement'"):
-        advantages.record_in({"score": 1.0}, 3, stack="verl")
+    with pytest.raises(
+        SchemaError, match=r"row 3: verl holds no 'rubric/judgement': do x"
+    ):
+        advantages.record_in({"score": 1.0}, 3, holder="verl", remedy="do x")
     with pytest.raises(RewardShapeError, match=r"2 judgements, 1 groups"):
         advantages.batch_advantages([good, good], ["p"])
     with pytest.raises(RewardShapeError, match=r"2 groups has one response"):

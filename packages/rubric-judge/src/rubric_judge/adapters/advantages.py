@@ -339,13 +339,14 @@ def hand_over(judgements: Sequence[Judgement], trainer: object) -> None:
         take([judgement.record for judgement in judgements])
 
 
-def record_in(values: object, row: int, *, stack: str) -> str | None:
+def record_in(values: object, row: int, *, holder: str, remedy: str) -> str:
     """Return the record among what a stack carries beside the reward of a row.
 
     Args:
         values: a mapping with the record under `rubric/judgement`.
         row: number of the row.
-        stack: name of the stack in an error.
+        holder: name of what should hold the record, in an error.
+        remedy: what to do where it is missing.
 
     Raises:
         SchemaError: no record is there.
@@ -355,8 +356,7 @@ def record_in(values: object, row: int, *, stack: str) -> str | None:
         record = cast("Mapping[str, object]", values).get(KEY)
     if not isinstance(record, str):
         raise SchemaError(
-            f"row {row}: {stack} carries no {KEY!r}: give the reward log_judgements=True, and let "
-            "every row be judged by it",
+            f"row {row}: {holder} holds no {KEY!r}: {remedy}, and let every row be judged by it",
             field=KEY,
         )
     return record
