@@ -1,5 +1,6 @@
 """Trackers that a run is shown in beside TensorBoard: which, where, and what of it."""
 
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Literal
 
 from pydantic import Field, PositiveInt
@@ -56,3 +57,19 @@ class TrackioTracker(_Tracker):
 TrackerConfig = Annotated[
     WandbTracker | MlflowTracker | TrackioTracker, Field(discriminator="type")
 ]
+
+
+def tracker_misfits(trackers: Sequence[TrackerConfig]) -> Iterator[str]:
+    """Yield what is wrong with trackers that are each right in themselves."""
+    types = [tracker.type for tracker in trackers]
+    if repeated := sorted({name for name in types if types.count(name) > 1}):
+        yield (
+            f"trackers: {repeated[0]!r} stands there {types.count(repeated[0])} times; "
+            "a run is shown once in each"
+        )
+    for place, tracker in enumerate(trackers):
+        if tracker.judge_side and tracker.tables_every is None:
+            yield (
+                f"trackers.{place}.judge_side=true is about tables of answers, and there "
+                "are none; set tables_every"
+            )

@@ -21,7 +21,8 @@ from rubric_judge.config import CascadeConfig, JudgeSpec, ListwiseConfig
 from rubric_judge.ui.yaml_files import read_yaml, yaml_place, yaml_value
 from rubric_train_openrlhf.config import sections
 from rubric_train_openrlhf.config.cluster import ClusterConfig
-from rubric_train_openrlhf.config.trackers import TrackerConfig
+from rubric_train_openrlhf.config.method import Grpo, Method, is_grpo
+from rubric_train_openrlhf.config.trackers import TrackerConfig, tracker_misfits
 from rubric_train_openrlhf.errors import TrainConfigError
 from rubric_train_openrlhf.objective import ObjectiveConfig
 from rubric_train_openrlhf.policy_config import Section, SftConfig
@@ -71,6 +72,8 @@ class TrainConfig(PolicySettings):
     vLLM on the machines of `cluster`."""
     model: sections.ModelConfig
     """The policy before training, which is the reference model too."""
+    method: Method = Field(default_factory=Grpo, exclude_if=is_grpo)
+    """How it learns: from rewards, or from itself shown passage and rubric."""
     sft: SftConfig | None = None
     """Warm start on the reference answers of the training tasks, before step 1."""
     data: sections.DataConfig
@@ -124,7 +127,8 @@ class TrainConfig(PolicySettings):
             *self._audit_misfits(),
             *self._sampling_misfits(),
             *self._value_misfits(),
-            *self._tracker_misfits(),
+            *tracker_misfits(self.trackers),
+            *self.method.misfits(self._changed(), backend=self.backend),
             *self._backend_misfits(),
         )
         if self.backend != "openrlhf":
@@ -144,7 +148,7 @@ class TrainConfig(PolicySettings):
 
     def _batch_misfits(self) -> Iterator[str]:
         size = self.rollout.group_size
-        if size < 2:  # noqa: PLR2004  # a group is two
+        if size < self.method.fewest_responses:
             yield (
                 f"rollout.group_size={size}: the baseline of a response is the mean of its group's "
                 "others; use at least 2"
@@ -284,19 +288,15 @@ class TrainConfig(PolicySettings):
         if "\0" in train:
             yield f"data.train={train!r} holds a null character; give a path"
 
-    def _tracker_misfits(self) -> Iterator[str]:
-        types = [tracker.type for tracker in self.trackers]
-        if repeated := sorted({name for name in types if types.count(name) > 1}):
-            yield (
-                f"trackers: {repeated[0]!r} stands there {types.count(repeated[0])} times; "
-                "a run is shown once in each"
-            )
-        for place, tracker in enumerate(self.trackers):
-            if tracker.judge_side and tracker.tables_every is None:
-                yield (
-                    f"trackers.{place}.judge_side=true is about tables of answers, and there "
-                    "are none; set tables_every"
-                )
+    def _changed(self) -> list[str]:
+        """Return the names of the sections that differ from what they are when left out."""
+        fields = type(self).model_fields.items()
+        return [
+            name
+            for name, field in fields
+            if not field.is_required()
+            and getattr(self, name) != field.get_default(call_default_factory=True)
+        ]
 
     def _backend_misfits(self) -> Iterator[str]:
         if self.backend != "openrlhf":

@@ -13,10 +13,12 @@ from rubric_core import Judge
 from rubric_judge import Ledger
 from rubric_judge.config import is_program
 from rubric_train_openrlhf import policy as policies
+from rubric_train_openrlhf.config.method import Method, SelfDistillation
 from rubric_train_openrlhf.config.sections import TinyModel
 from rubric_train_openrlhf.config.train import TrainConfig, dump_config
 from rubric_train_openrlhf.errors import ResumeError, TrainConfigError
 from rubric_train_openrlhf.local.auditing import Audits, opened_audits
+from rubric_train_openrlhf.local.distilling import Distiller, teacher_prompts
 from rubric_train_openrlhf.local.inputs import RunInputs
 from rubric_train_openrlhf.local.rollout import JudgedSampler, background_judge
 from rubric_train_openrlhf.local.update import Learner
@@ -56,7 +58,12 @@ def _start_policy(
                     prompt=saved.chat_prompt,
                     thoughts=saved.told_thoughts,
                 )
-            _hold_rope(policy, inputs=inputs, new_tokens=config.rollout.max_new_tokens)
+            _hold_rope(
+                policy,
+                inputs=inputs,
+                new_tokens=config.rollout.max_new_tokens,
+                method=config.method,
+            )
     _refuse_long_prompts(policy, inputs=inputs, config=config)
     if config.sft is not None:
         examples = inputs.tasks.reference_answers()
@@ -100,9 +107,31 @@ def _refuse_long_prompts(
                 "with less context (rubric-synth run --context, context.section_words)",
                 location=key,
             )
+    if isinstance(config.method, SelfDistillation):
+        _refuse_long_teaching(policy, config.method, positions - new, inputs=inputs)
 
 
-def _hold_rope(policy: policies.Policy, *, inputs: RunInputs, new_tokens: int) -> None:
+def _refuse_long_teaching(
+    policy: policies.Policy, method: SelfDistillation, room: int, *, inputs: RunInputs
+) -> None:
+    tasks = inputs.tasks
+    prompts = teacher_prompts(policy.codec, tasks.values(), method)
+    lengths = [len(prompt.token_ids) for prompt in prompts]
+    over = sum(length > room for length in lengths)
+    if over:
+        place = max(range(len(lengths)), key=lengths.__getitem__)
+        raise TrainConfigError(
+            f"with method.shown={method.shown!r}, {over} of {len(tasks)} teacher's prompts are "
+            f"longer than the {room} tokens that rollout.max_new_tokens leaves of the model's "
+            f"positions; the longest has {lengths[place]} (task {list(tasks)[place]}): show less, "
+            "lower rollout.max_new_tokens, or leave such tasks out",
+            location="method.shown",
+        )
+
+
+def _hold_rope(
+    policy: policies.Policy, *, inputs: RunInputs, new_tokens: int, method: Method
+) -> None:
     """Fix the rotary embedding to the run's longest row, including held-out questions.
 
     Checkpoints keep that length.
@@ -112,8 +141,10 @@ def _hold_rope(policy: policies.Policy, *, inputs: RunInputs, new_tokens: int) -
     views = list(inputs.tasks.views)
     if inputs.heldout is not None:
         views += inputs.heldout.views
-    prompt_lengths = [len(policy.codec.encode_prompt(view).token_ids) for view in views]
-    longest = max(prompt_lengths) + new_tokens
+    prompts = [policy.codec.encode_prompt(view) for view in views]
+    if isinstance(method, SelfDistillation):
+        prompts += teacher_prompts(policy.codec, inputs.tasks.values(), method)
+    longest = max(len(prompt.token_ids) for prompt in prompts) + new_tokens
     hold_rope(policy.model, longest=longest)
     _log.info("train.rotary.held", longest=longest)
 
@@ -244,8 +275,8 @@ def _policy(
                     "the folder its own name back, or start again in another `out`",
                     path=checkpoint,
                 )
-            if config.objective.kl_coef and start.step:
-                # The first checkpoint, which holds the reference model, must be there too.
+            if reads_start(config) and start.step:
+                # The first checkpoint, which is read again, must be there too.
                 checkpoints.load_state(
                     checkpoints.checkpoint_path(folder.checkpoints, step=0)
                 )
@@ -310,10 +341,21 @@ def _learner(
                 "not fit its model; start again in another `out`",
                 path=folder.path,
             ) from exc
-    reference = None  # not needed if the divergence has no weight
-    if config.objective.kl_coef:
+    start_model = None
+    if reads_start(config):
         dtype = torch.bfloat16 if config.precision == "bfloat16" else torch.float32
         path = checkpoints.checkpoint_path(folder.checkpoints, step=0)
-        reference = policies.load_policy(path, device=policy.device, dtype=dtype).model
-        reference.requires_grad_(requires_grad=False)
-    return Learner(model, reference, optimizer, schedule, config)
+        loaded = policies.load_policy(path, device=policy.device, dtype=dtype).model
+        start_model = loaded.requires_grad_(requires_grad=False)
+    method = config.method
+    if isinstance(method, SelfDistillation):
+        teacher = model if start_model is None else hold_in_evaluation(start_model)
+        return Distiller(model, None, optimizer, schedule, config, teacher, method)
+    return Learner(model, start_model, optimizer, schedule, config)
+
+
+def reads_start(config: TrainConfig) -> bool:
+    """Return whether updates read the weights of the start: as the reference, or as the teacher."""
+    if isinstance(config.method, SelfDistillation):
+        return config.method.teacher == "start"
+    return config.objective.kl_coef > 0  # a divergence without weight needs none

@@ -10,6 +10,7 @@ from rubric_core.files import read_each_line
 from rubric_judge import load_replicas
 from rubric_judge.config import is_program
 from rubric_judge.judges.capabilities import Checking, fingerprint
+from rubric_train_openrlhf.config.method import is_grpo
 from rubric_train_openrlhf.config.sections import TinyModel
 from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.errors import ResumeError, TrainConfigError
@@ -42,10 +43,12 @@ class RunInputs(NamedTuple):
     """The audit judge; none without one."""
 
     def is_judge_asked(self, config: TrainConfig) -> bool:
-        """Return whether there is a step to make, with a checkable judge that is not a program."""
+        """Return whether a step or pass needs a checkable judge that is not a program."""
         is_model = not is_program(config.judge.spec)
+        has_answers = is_grpo(config.method) or self.heldout is not None
         return (
             self.has_steps_left(config)
+            and has_answers
             and is_model
             and isinstance(self.judges[0], Checking)
         )

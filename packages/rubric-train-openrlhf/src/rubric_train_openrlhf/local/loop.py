@@ -9,7 +9,13 @@ import structlog
 import torch
 
 from rubric_core import Answer, JudgeResult, Task
+from rubric_judge.ui.console.progress import Phase
 from rubric_train_openrlhf.local.assembly import LocalRun
+from rubric_train_openrlhf.local.distilling import (
+    Distiller,
+    TaughtBatch,
+    teacher_prompts,
+)
 from rubric_train_openrlhf.local.rollout import JudgedGroup, sizes_of
 from rubric_train_openrlhf.local.update import UpdateBatch
 from rubric_train_openrlhf.policy import concatenate
@@ -22,7 +28,14 @@ from rubric_train_openrlhf.run.checkpoints import (
     save_checkpoint,
 )
 from rubric_train_openrlhf.run.live_summary import best_step
-from rubric_train_openrlhf.run.records import HeldoutReward, JudgementRow, Timing
+from rubric_train_openrlhf.run.records import (
+    DistillationRow,
+    HeldoutReward,
+    JudgementRow,
+    MetricsRow,
+    RolloutRow,
+    Timing,
+)
 from rubric_train_openrlhf.step import passes, rows
 from rubric_train_openrlhf.step.credit import check_judge
 from rubric_train_openrlhf.step.monitors import monitored
@@ -48,15 +61,11 @@ def train(run: LocalRun) -> None:
         for step in range(run.start.step + 1, config.steps + 1):
             if _has_diverged(run):
                 break
-            record, judgements = _one_step(run, step=step, position=prompts_drawn)
-            prompts_drawn += record.prompts_drawn
-            row = rows.metrics_row(record)
-            run.folder.write_step(
-                row, rollouts=rows.rollout_rows(record), judgements=judgements
-            )
-            run.events.write("train", row, step=step)
-            _log.info("train.step.finished", **row.model_dump(exclude={"criteria"}))
-            run.watch.step(row, phase=phase)
+            make_step = _rewarded
+            if isinstance(run.learner, Distiller):
+                make_step = _distilled
+            row, drawn = make_step(run, phase, step=step, position=prompts_drawn)
+            prompts_drawn += drawn
             thoughts.look(row)
             improved = _validate_if_due(run, heldout, step=step)
             due = step % config.checkpoint.every == 0 or step == config.steps
@@ -65,6 +74,80 @@ def train(run: LocalRun) -> None:
                     _save(run, step=step, prompts_drawn=prompts_drawn)
     if _has_diverged(run):
         _end_diverged(run)
+
+
+def _rewarded(
+    run: LocalRun, phase: Phase, *, step: int, position: int
+) -> tuple[MetricsRow, int]:
+    """Make a step of GRPO, write its rows, and return its figures and how many prompts it drew."""
+    record, judgements = _one_step(run, step=step, position=position)
+    row = rows.metrics_row(record)
+    run.folder.write_step(
+        row, rollouts=rows.rollout_rows(record), judgements=judgements
+    )
+    run.events.write("train", row, step=step)
+    _log.info("train.step.finished", **row.model_dump(exclude={"criteria"}))
+    run.watch.step(row, phase=phase)
+    return row, record.prompts_drawn
+
+
+def _distilled(
+    run: LocalRun, phase: Phase, *, step: int, position: int
+) -> tuple[DistillationRow, int]:
+    """Make a step of self-distillation, write its rows, and return the same."""
+    row, rollouts = distilled_step(run, step=step, position=position)
+    run.folder.write_distilled(row, rollouts)
+    run.events.write("train", row, step=step)
+    _log.info("train.step.finished", **row.model_dump())
+    run.watch.distilled(row, phase=phase)
+    return row, run.config.rollout.prompts
+
+
+def distilled_step(
+    run: LocalRun, *, step: int, position: int
+) -> tuple[DistillationRow, list[RolloutRow]]:
+    """Sample, let the teacher read what was written, update, and return the rows of the step."""
+    started_s = time.perf_counter()
+    config = run.config
+    learner = run.learner
+    assert isinstance(learner, Distiller)  # noqa: S101  # of a run by this method
+    tasks = run.inputs.tasks
+    order = PromptOrder(len(tasks), seed=config.seed)
+    indices = order.take(config.rollout.prompts, start=position)
+    groups = run.sampler.draw(
+        [tasks.views[index] for index in indices],
+        sampling=config.rollout,
+        seed=derived_seed(config.seed, step=step, purpose="rollout", part=0),
+    )
+    sampled_s = time.perf_counter()
+    tasks_P = [tasks[group.view.task_id] for group in groups]
+    codec = run.sampler.policy.codec
+    batch = TaughtBatch.of(
+        concatenate([group.rollouts for group in groups]),
+        teacher_prompts(codec, tasks_P, learner.method),
+    )
+    responses = config.batch_size
+    with run.watch.progress.phase(
+        "updating", total=responses, unit="responses"
+    ) as phase:
+        figures = learner.distil(
+            batch,
+            step=step,
+            on_responses=phase.advance,
+            is_first=step == run.start.step + 1,
+        )
+    ended_s = time.perf_counter()
+    no_advantages_PG = [[0.0] * config.rollout.group_size] * len(groups)
+    record = rows.DistilledStep(
+        step=step,
+        answers=trained_answers(groups, no_advantages_PG),
+        update=figures,
+        generate_s=sampled_s - started_s,
+        update_s=ended_s - sampled_s,
+        monitor=_monitored(run, groups, tasks_P),
+    )
+    group_size = config.rollout.group_size
+    return rows.distillation_row(record), rows.unjudged_rows(record, group_size)
 
 
 def _one_step(

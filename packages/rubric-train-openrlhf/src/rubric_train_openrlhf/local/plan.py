@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple
 from rubric_core import read_tasks
 from rubric_core.files import read_file
 from rubric_judge.ui.page.rendering import text_template
+from rubric_train_openrlhf.config.method import SelfDistillation
 from rubric_train_openrlhf.config.sections import (
     ModelConfig,
     PathModel,
@@ -132,7 +133,10 @@ def _memory(config: TrainConfig, *, full: bool) -> Memory | None:
         return None
     # float32 weights and gradients, and AdamW's two moments.
     held = {"weights": 4 * count, "gradients": 4 * count, "AdamW": 8 * count}
-    if config.objective.kl_coef > 0:
+    if isinstance(config.method, SelfDistillation):
+        if config.method.teacher == "start":
+            held["teacher"] = _number_bytes(config) * count
+    elif config.objective.kl_coef > 0:
         held["reference"] = _number_bytes(config) * count
     if config.precision == "bfloat16":
         # Autocast keeps them during a pass.

@@ -1,7 +1,7 @@
 """Sampling and judging, side by side: while one part is judged, the next is sampled."""
 
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -141,32 +141,18 @@ class JudgedSampler:
         Returns:
             The groups in the order of their prompts, and the times of the pass.
         """
-        generator = torch.Generator(self.policy.device).manual_seed(seed)
-        prompts = [self.policy.codec.encode_prompt(view) for view in views]
-        # Prompts of similar length go together, so that few are padded to the longest of all.
-        order = sorted(
-            range(len(views)), key=lambda place: len(prompts[place].token_ids)
-        )
-        sampled: list[JudgedGroup] = []
         pending: list[Future[Judged]] = []
+
+        def judge(part: Sequence[JudgedGroup]) -> None:
+            to_judge = [
+                tasks[group.view.task_id].judge_view(completion.answer)
+                for group in part
+                for completion in group.completions
+            ]
+            pending.append(self.judge.submit(to_judge))
+
         started = time.perf_counter()
-        with self.progress.phase("sampling", total=len(views), unit="prompts") as phase:
-            for first in range(0, len(views), sampling.micro_batch):
-                chosen = order[first : first + sampling.micro_batch]
-                part = self._sample(
-                    [views[place] for place in chosen],
-                    [prompts[place] for place in chosen],
-                    sampling=sampling,
-                    generator=generator,
-                )
-                sampled += part
-                to_judge = [
-                    tasks[group.view.task_id].judge_view(completion.answer)
-                    for group in part
-                    for completion in group.completions
-                ]
-                pending.append(self.judge.submit(to_judge))
-                phase.advance(len(part))
+        order, sampled = self._parts(views, judge, sampling=sampling, seed=seed)
         sampled_at = time.perf_counter()
         judged: list[Judged] = []
         total = len(views) * sampling.group_size
@@ -186,6 +172,46 @@ class JudgedSampler:
             for place, judged_group in zip(order, sampled, strict=True)
         }
         return [groups[place] for place in range(len(views))], timing
+
+    def draw(
+        self, views: Sequence[PolicyView], *, sampling: RolloutConfig, seed: int
+    ) -> list[JudgedGroup]:
+        """Sample a group for each prompt as `sample` does, and have nothing judged."""
+        order, sampled = self._parts(
+            views, lambda _: None, sampling=sampling, seed=seed
+        )
+        groups = dict(zip(order, sampled, strict=True))
+        return [groups[place] for place in range(len(views))]
+
+    def _parts(
+        self,
+        views: Sequence[PolicyView],
+        on_part: Callable[[Sequence[JudgedGroup]], None],
+        *,
+        sampling: RolloutConfig,
+        seed: int,
+    ) -> tuple[list[int], list[JudgedGroup]]:
+        """Sample part by part; return the groups, and the places of their prompts."""
+        generator = torch.Generator(self.policy.device).manual_seed(seed)
+        prompts = [self.policy.codec.encode_prompt(view) for view in views]
+        # Prompts of similar length go together, so that few are padded to the longest of all.
+        order = sorted(
+            range(len(views)), key=lambda place: len(prompts[place].token_ids)
+        )
+        sampled: list[JudgedGroup] = []
+        with self.progress.phase("sampling", total=len(views), unit="prompts") as phase:
+            for first in range(0, len(views), sampling.micro_batch):
+                chosen = order[first : first + sampling.micro_batch]
+                part = self._sample(
+                    [views[place] for place in chosen],
+                    [prompts[place] for place in chosen],
+                    sampling=sampling,
+                    generator=generator,
+                )
+                sampled += part
+                on_part(part)
+                phase.advance(len(part))
+        return order, sampled
 
     def _sample(
         self,

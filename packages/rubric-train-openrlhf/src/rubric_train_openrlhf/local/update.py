@@ -82,6 +82,18 @@ class Learner:
         lr = float(self.schedule.get_last_lr()[0])
         if self.config.objective.importance.reads_old_logprobs:
             batch = replace(batch, old_BT=self._old_logprobs(batch))
+        means = self._updates(batch, on_responses, step=step, is_first=is_first)
+        return UpdateMetrics(**means, lr=lr)
+
+    def _updates(
+        self,
+        batch: UpdateBatch,
+        on_responses: OnResponses,
+        *,
+        step: int,
+        is_first: bool,
+    ) -> dict[str, float]:
+        """Make the updates of a step, and return the means of their figures."""
         shares = equal_shares(
             len(batch.valid_B), shares=self.config.optim.updates_per_rollout
         )
@@ -98,8 +110,7 @@ class Learner:
             )
         self.schedule.step()
         totals = _totals(updates)
-        means = {name: total / len(updates) for name, total in totals.items()}
-        return UpdateMetrics(**means, lr=lr)
+        return {name: total / len(updates) for name, total in totals.items()}
 
     def _one_update(
         self,

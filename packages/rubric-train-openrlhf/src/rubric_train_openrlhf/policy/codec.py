@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import groupby
 from pathlib import Path
-from typing import cast
+from typing import Protocol, cast
 
 from pydantic import JsonValue
 from transformers import PreTrainedTokenizerBase as Tokenizer
@@ -24,6 +24,25 @@ from rubric_train_openrlhf.policy.rollouts import EncodedPrompt
 from rubric_train_openrlhf.policy_config import SLOT_FILE
 
 _SHOWN_CHARACTERS = 400
+
+
+class Asked(Protocol):
+    """A question as a prompt is made of it: a `PolicyView`, or what a teacher is shown."""
+
+    @property
+    def question(self) -> str:
+        """The question, whose names fill slots."""
+        ...
+
+    @property
+    def message(self) -> str:
+        """All of the prompt, as the one message of a chat."""
+        ...
+
+    @property
+    def plain_text(self) -> str:
+        """All of the prompt, for a model without a chat template."""
+        ...
 
 
 class TextCodec(ABC):
@@ -49,8 +68,8 @@ class TextCodec(ABC):
         self._vocabulary = cast("dict[object, int]", tokenizer.get_vocab())
 
     @abstractmethod
-    def encode_prompt(self, view: PolicyView) -> EncodedPrompt:
-        """Turn what the policy may see into the prompt its answer follows."""
+    def encode_prompt(self, view: Asked) -> EncodedPrompt:
+        """Turn what the policy may see, or its teacher, into the prompt its answer follows."""
 
     @abstractmethod
     def encode_answer(self, view: PolicyView, answer: str) -> tuple[int, ...]:
@@ -167,13 +186,13 @@ class ChatCodec(TextCodec):
         self._opens: dict[str, bool] = {}
         """Whether the prompt opens a thought, by question, for those asked so far."""
 
-    def encode_prompt(self, view: PolicyView) -> EncodedPrompt:
+    def encode_prompt(self, view: Asked) -> EncodedPrompt:
         """Turn the question into the prompt its answer follows."""
         if self._tokenizer.chat_template:
             return EncodedPrompt(self._ids(self.prompt_text(view)))
         return EncodedPrompt(self.encode_text(view.plain_text))
 
-    def prompt_text(self, view: PolicyView) -> str:
+    def prompt_text(self, view: Asked) -> str:
         """Write the prompt as text, for programs that tokenize it themselves.
 
         Returns:
@@ -194,7 +213,7 @@ class ChatCodec(TextCodec):
             )
         return self._opens[view.question]
 
-    def _rendered(self, view: PolicyView, prompt: ChatPrompt) -> str:
+    def _rendered(self, view: Asked, prompt: ChatPrompt) -> str:
         try:
             return prompt.render(self._tokenizer, view.message)
         # A template is third-party code: any error is reported as a fault of the model's files.
@@ -339,7 +358,7 @@ class SlotCodec(TextCodec):
         *self._slot_ids, self._bos_id, self.eos_token_id, self.pad_token_id = ids
         self.end_token_ids = (self.eos_token_id,)
 
-    def encode_prompt(self, view: PolicyView) -> EncodedPrompt:
+    def encode_prompt(self, view: Asked) -> EncodedPrompt:
         """Turn the question into a prompt with slots, and ban the slots it does not have."""
         n_slots = len(slot_names(view.question))
         # Slots are of the question alone: names that only the context has are spelled out.

@@ -42,6 +42,7 @@ class RunFolder(Artifact[records.RunSummary]):
         self.environment = path / "environment.json"
         self.admission = path / "admission.json"
         self.metrics = path / "metrics.jsonl"
+        self.distillation = path / "distillation.jsonl"
         self.heldout = path / "heldout.jsonl"
         self.audit = path / "audit.jsonl"
         self.summary = path / "summary.json"
@@ -77,7 +78,7 @@ class RunFolder(Artifact[records.RunSummary]):
     @property
     def holds_rows(self) -> bool:
         """Whether a step or a held-out pass was written here."""
-        files = (self.metrics, self.heldout)
+        files = (self.metrics, self.distillation, self.heldout)
         folders = (self.rollouts, self.judgements)
         with _reading(self.path):
             return any(
@@ -87,9 +88,14 @@ class RunFolder(Artifact[records.RunSummary]):
     @property
     def steps_done(self) -> int:
         """Steps whose rows are whole, from the first on."""
-        return len(
-            _leading_rows(self.metrics, records.MetricsRow, last_step=sys.maxsize)[0]
-        )
+        return len(_leading_rows(*self._steps, last_step=sys.maxsize)[0])
+
+    @property
+    def _steps(self) -> tuple[Path, type[records.MetricsRow | records.DistillationRow]]:
+        """The file of the steps, by the method of the run, and the type of its rows."""
+        if self.distillation.exists():
+            return self.distillation, records.DistillationRow
+        return self.metrics, records.MetricsRow
 
     def write_step(
         self,
@@ -102,6 +108,13 @@ class RunFolder(Artifact[records.RunSummary]):
         self.write_rollouts(row.step, rollouts)
         self.write_judgements(row.step, judgements)
         self.write_metrics(row)
+
+    def write_distilled(
+        self, row: records.DistillationRow, rollouts: Iterable[records.RolloutRow]
+    ) -> None:
+        """Write all rows of one step of self-distillation; its figures mark it as done."""
+        self.write_rollouts(row.step, rollouts)
+        writing.append_line(self.distillation, row.model_dump_json())
 
     def write_rollouts(self, step: int, rows: Iterable[records.RolloutRow]) -> None:
         """Write what the policy was asked and answered."""
@@ -145,6 +158,10 @@ class RunFolder(Artifact[records.RunSummary]):
         """All steps written so far."""
         return _read_rows(self.metrics, records.MetricsRow)
 
+    def read_distillation(self) -> list[records.DistillationRow]:
+        """All steps of self-distillation written so far; none in a run of rewards."""
+        return _read_rows(self.distillation, records.DistillationRow)
+
     def read_heldout(self) -> list[records.HeldoutRow]:
         """All held-out passes written so far."""
         return _read_rows(self.heldout, records.HeldoutRow)
@@ -163,12 +180,11 @@ class RunFolder(Artifact[records.RunSummary]):
         Raises:
             ResumeError: a row up to this step is missing or damaged; nothing was deleted then.
         """
-        steps, metrics_size = _leading_rows(
-            self.metrics, records.MetricsRow, last_step=step
-        )
+        figures, row_type = self._steps
+        steps, figures_size = _leading_rows(figures, row_type, last_step=step)
         if steps != list(range(1, step + 1)):
             raise ResumeError(
-                f"{str(self.metrics)!r} does not hold every step from 1 to {step}, to which the "
+                f"{str(figures)!r} does not hold every step from 1 to {step}, to which the "
                 f"last checkpoint belongs: line {len(steps) + 1} is missing or damaged; bring it "
                 "back from a copy, or start again in another `out`",
                 path=self.path,
@@ -187,7 +203,7 @@ class RunFolder(Artifact[records.RunSummary]):
         with writing.disk_errors(self.path):
             writing.remove_unfinished(self.path)
             for file, size in (
-                (self.metrics, metrics_size),
+                (figures, figures_size),
                 (self.heldout, heldout_size),
                 (self.audit, audit_size),
             ):
@@ -289,7 +305,12 @@ def _read_rows(path: Path, row_type: type[_Row]) -> list[_Row]:
 
 def _leading_rows(
     path: Path,
-    row_type: type[records.MetricsRow | records.HeldoutRow | records.AuditRow],
+    row_type: type[
+        records.MetricsRow
+        | records.DistillationRow
+        | records.HeldoutRow
+        | records.AuditRow
+    ],
     *,
     last_step: int,
 ) -> tuple[list[int], int]:

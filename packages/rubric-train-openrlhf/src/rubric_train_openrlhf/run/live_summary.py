@@ -24,6 +24,7 @@ from rubric_train_openrlhf.errors import DiskWriteError, ResumeError
 from rubric_train_openrlhf.run.folder import RunFolder
 from rubric_train_openrlhf.run.records import (
     AuditFigures,
+    DistillationRow,
     HeldoutRow,
     MetricsRow,
     RunSummary,
@@ -124,9 +125,11 @@ class LiveSummary:
         """Say that everything is loaded: `wall_s` counts from now."""
         self._loaded_s = time.monotonic()
 
-    def step(self, row: MetricsRow) -> None:
+    def step(self, row: MetricsRow | DistillationRow) -> None:
         """Note a step that is on disk."""
         self._figures |= {"steps": row.step, **row.model_dump(include=set(_OF_ANSWERS))}
+        if isinstance(row, DistillationRow):
+            return
         if row.audit is not None and row.audit.alarm:
             self._figures |= row.audit.model_dump(include=set(_OF_AUDIT))
 
@@ -311,6 +314,11 @@ class Watch:
         if self.on_step is not None:
             self.on_step(row)
 
+    def distilled(self, row: DistillationRow, *, phase: Phase) -> None:
+        """A step of self-distillation is on disk."""
+        self.summary_file.step(row)
+        phase.advance(note=f"divergence from the teacher {row.divergence:.3f}")
+
     def heldout(self, row: HeldoutRow) -> None:
         """A held-out pass is on disk."""
         self.summary_file.heldout()
@@ -330,7 +338,8 @@ def summed_up(folder: RunFolder) -> RunSummary:
     Raises:
         ResumeError: a row is damaged.
     """
-    steps = folder.read_metrics()
+    rewarded = folder.read_metrics()
+    steps = rewarded or folder.read_distillation()
     heldout = folder.read_heldout()
     best = next((row for row in reversed(heldout) if row.best), None)
     alarm = next((row for row in reversed(folder.read_audit()) if row.alarm), None)
@@ -347,7 +356,7 @@ def summed_up(folder: RunFolder) -> RunSummary:
         alarm_step=alarm.alarm_step if alarm else None,
         onset=alarm.onset if alarm else None,
         by_fallback=dict(
-            sum((Counter(row.by_fallback) for row in steps), Counter[str]())
+            sum((Counter(row.by_fallback) for row in rewarded), Counter[str]())
         ),
     )
 

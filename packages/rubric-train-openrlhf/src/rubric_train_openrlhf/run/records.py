@@ -217,6 +217,29 @@ class MetricsRow(AnswerShares, Timing, UpdateMetrics, JudgingFigures, _StepRow):
     """Figures of the responses by program, by name; left out of a row without monitors."""
 
 
+class DistillationRow(AnswerShares, _StepRow):
+    """One step of self-distillation: a line of distillation.jsonl. No response has a reward."""
+
+    divergence: float
+    """Mean divergence of a token from the teacher, nats, before each update: the loss."""
+    entropy: float
+    """Mean entropy of the student's next-token distribution, nats."""
+    grad_norm: float
+    """Before clipping."""
+    lr: float
+    response_tokens_mean: float
+    response_tokens_max: int
+    truncated_frac: float
+    """Share that came to no end token, or to no end of the thought."""
+    generated_tokens: int
+    tokens_per_s: float
+    generate_s: float
+    update_s: float
+    step_s: float
+    monitor: dict[str, float] = Field(default_factory=dict, exclude_if=not_)
+    """Figures of the responses by program, by name; left out of a row without monitors."""
+
+
 class HeldoutReward(_Row):
     """Rewards of the judge in one pass over N held-out questions, without penalties."""
 

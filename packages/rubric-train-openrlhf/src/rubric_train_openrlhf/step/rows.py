@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 import numpy as np
 
@@ -52,6 +53,21 @@ class StepRecord:
     audit: records.AuditFigures | None = None
     """Audits of the step's responses; None without any."""
     monitor: Mapping[str, float] = field(default_factory=dict[str, float])
+    """Figures of the responses by program."""
+
+
+@dataclass(frozen=True)
+class DistilledStep:
+    """Everything that is recorded of one step of self-distillation."""
+
+    step: int
+    answers: Sequence[TrainedAnswer]
+    """Responses, prompt-major: row p·G + g."""
+    update: Mapping[str, float]
+    """Figures of the update: `loss`, `entropy`, `grad_norm` and `lr`."""
+    generate_s: float
+    update_s: float
+    monitor: Mapping[str, float]
     """Figures of the responses by program."""
 
 
@@ -108,24 +124,79 @@ def metrics_row(record: StepRecord) -> records.MetricsRow:
     )
 
 
+def distillation_row(record: DistilledStep) -> records.DistillationRow:
+    """Summarise a step of self-distillation."""
+    lengths = [answer.tokens for answer in record.answers]
+    contents = [answer.completion.answer for answer in record.answers]
+    whole = [
+        is_whole(answer.completion.answer, ended=answer.ended)
+        for answer in record.answers
+    ]
+    step_s = record.generate_s + record.update_s
+    update = dict(record.update)
+    return records.DistillationRow(
+        step=record.step,
+        divergence=update.pop("loss"),
+        **update,
+        response_tokens_mean=float(np.mean(lengths)),
+        response_tokens_max=max(lengths),
+        truncated_frac=1.0 - float(np.mean(whole)),
+        **answer_shares(contents).model_dump(),
+        generated_tokens=sum(lengths),
+        tokens_per_s=sum(lengths) / step_s,
+        generate_s=record.generate_s,
+        update_s=record.update_s,
+        step_s=step_s,
+        monitor=dict(record.monitor),
+    )
+
+
+def unjudged_rows(record: DistilledStep, group_size: int) -> list[records.RolloutRow]:
+    """Return the student's questions and answers: no text of its teacher's, and no reward."""
+    rollouts: list[records.RolloutRow] = []
+    for row, answer in enumerate(record.answers):
+        prompt, member = divmod(row, group_size)
+        name = records.row_id(step=record.step, prompt=prompt, response=member)
+        rollouts.append(
+            _rollout_row(name, record.step, answer, reward=None, outcome=UNJUDGED)
+        )
+    return rollouts
+
+
+UNJUDGED: Final = "unjudged"
+"""Outcome of a response that no judge is asked about."""
+
+
+def _rollout_row(
+    name: str, step: int, answer: TrainedAnswer, *, reward: float | None, outcome: str
+) -> records.RolloutRow:
+    (written, (judged, thought, _)) = answer.completion
+    return records.RolloutRow(
+        id=name,
+        step=step,
+        task_id=answer.task_id,
+        prompt=answer.question,
+        response=written,
+        answer=None if judged == written else judged,
+        thought=None if thought is Thought.NONE else thought,
+        reward=reward,
+        advantage=answer.advantage,
+        tokens=answer.tokens,
+        ended=answer.ended,
+        outcome=outcome,
+    )
+
+
 def rollout_rows(record: StepRecord) -> Iterator[records.RolloutRow]:
     """Yield the policy's questions and answers, without any text of passage or rubric."""
     credit = record.credit
     for row, answer in enumerate(record.answers):
         prompt, member = divmod(row, credit.rewards_PG.shape[1])
         valid = bool(credit.valid_PG[prompt, member])
-        (written, (judged, thought, _)) = answer.completion
-        yield records.RolloutRow(
-            id=records.row_id(step=record.step, prompt=prompt, response=member),
-            step=record.step,
-            task_id=answer.task_id,
-            prompt=answer.question,
-            response=written,
-            answer=None if judged == written else judged,
-            thought=None if thought is Thought.NONE else thought,
+        yield _rollout_row(
+            records.row_id(step=record.step, prompt=prompt, response=member),
+            record.step,
+            answer,
             reward=float(credit.rewards_PG[prompt, member]) if valid else None,
-            advantage=answer.advantage,
-            tokens=answer.tokens,
-            ended=answer.ended,
             outcome=credit.outcomes_PG[prompt][member],
         )

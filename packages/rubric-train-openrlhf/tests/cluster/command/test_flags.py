@@ -60,6 +60,7 @@ OURS = {
 
 LOCAL_ONLY = {
     "rollout.micro_batch": "engines take all prompts at once",
+    "method": "self-distillation is refused: passage and rubric would be in the policy's process",
     "optim.share_prompts": "OpenRLHF's own forward pass reads each row whole",
 }
 """Keys that mean something to the local backend only."""

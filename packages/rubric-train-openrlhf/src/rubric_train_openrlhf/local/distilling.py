@@ -1,0 +1,135 @@
+"""Rubric-conditioned self-distillation: a step of a policy that learns from itself, told more.
+
+The student samples; the same weights, shown passage and rubric, read what it wrote; the student is
+moved towards what they hold likely there. No judge is asked.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Self, cast
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from rubric_core import Task
+from rubric_train_openrlhf import objective as formulas
+from rubric_train_openrlhf import policy as policies
+from rubric_train_openrlhf.config.method import SelfDistillation
+from rubric_train_openrlhf.local.rollout import bfloat16_if
+from rubric_train_openrlhf.local.teaching import teacher_view
+from rubric_train_openrlhf.local.update import Learner, OnResponses, UpdateBatch
+from rubric_train_openrlhf.policy import EncodedPrompt
+from rubric_train_openrlhf.policy.divergence import Reading, response_divergence
+from rubric_train_openrlhf.step.agreement import Agreement
+
+
+def teacher_prompts(
+    codec: policies.TextCodec, tasks: Iterable[Task], method: SelfDistillation
+) -> list[EncodedPrompt]:
+    """Encode what the teacher is shown of each task; only these tokens go on from here."""
+    return [
+        codec.encode_prompt(teacher_view(task, shown=method.shown)) for task in tasks
+    ]
+
+
+@dataclass(frozen=True)
+class TaughtBatch(UpdateBatch):
+    """Rollouts with the teacher's prompts; nothing in it is a reward."""
+
+    teacher_prompts: tuple[EncodedPrompt, ...] = ()
+    """One for each of the rollouts' prompts, in their order."""
+
+    @classmethod
+    def of(
+        cls, rollouts: policies.Rollouts, teacher_prompts: Sequence[EncodedPrompt]
+    ) -> Self:
+        """Put both together; every response counts, and none has an advantage."""
+        count = len(rollouts.mask_BT)
+        return cls(
+            rollouts,
+            advantages_B=torch.zeros(count, device=rollouts.mask_BT.device),
+            valid_B=torch.ones(count, dtype=torch.bool),
+            teacher_prompts=tuple(teacher_prompts),
+        )
+
+    def taught(self, rows: Sequence[int]) -> policies.TokenBatch:
+        """Put some rows after the teacher's prompts."""
+        size = self.rollouts.group_size
+        return policies.pack_responses(
+            [self.teacher_prompts[row // size] for row in rows],
+            self.rollouts.responses(rows),
+            device=self.rollouts.tokens_BT.device,
+        )
+
+
+@dataclass(frozen=True)
+class Distiller(Learner):
+    """The policy in training, and the one that teaches it."""
+
+    teacher: PreTrainedModel
+    """Frozen weights of the start, or the policy itself."""
+    method: SelfDistillation
+
+    def distil(
+        self,
+        batch: TaughtBatch,
+        *,
+        step: int,
+        on_responses: OnResponses = lambda _: None,
+        is_first: bool = False,
+    ) -> dict[str, float]:
+        """Make `updates_per_rollout` optimiser updates, each on an equal share of the responses.
+
+        Args:
+            batch: B responses with the teacher's prompts.
+            step: training step, for errors.
+            on_responses: called after every micro-batch.
+            is_first: as in `Learner.update`.
+
+        Returns:
+            Means over the updates: `loss` is the divergence of a token in nats, with `entropy`,
+            `grad_norm` and `lr`.
+
+        Raises:
+            NonFiniteUpdateError, PolicyMismatchError: as `Learner.update`.
+
+        Source: arXiv 2606.12507 (RGSD).
+        """
+        lr = float(self.schedule.get_last_lr()[0])
+        means = self._updates(batch, on_responses, step=step, is_first=is_first)
+        return {**means, "lr": lr}
+
+    def _accumulate(
+        self,
+        batch: UpdateBatch,
+        rows: list[int],
+        *,
+        size: formulas.UpdateSize,
+        check: Agreement | None,
+    ) -> dict[str, float]:
+        tokens = policies.pack_rollouts(batch.rollouts, rows)
+        mask_BT = tokens.response_mask_BT
+        is_cast = self.config.precision == "bfloat16"
+        with bfloat16_if(is_cast, device=self.model.device):
+            figures = response_divergence(
+                Reading(self.model, tokens),
+                Reading(self.teacher, cast("TaughtBatch", batch).taught(rows)),
+                beta=self.method.beta,
+                temperature=self.config.rollout.temperature,
+                share_prompts=self.config.optim.share_prompts,
+            )
+        if check is not None:
+            self._look(check, batch, rows, figures.logprobs_BT, mask_BT=mask_BT)
+
+        def mean(values_BT: Tensor) -> Tensor:
+            return formulas.token_mean(
+                values_BT, mask_BT=mask_BT, total_tokens=size.tokens
+            )
+
+        loss = mean(figures.divergence_BT)
+        loss.backward()
+        return {
+            "loss": float(loss.detach()),
+            "entropy": float(mean(figures.entropy_BT)),
+        }
