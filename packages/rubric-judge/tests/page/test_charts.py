@@ -7,7 +7,8 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from rubric_judge.ui.page.charts import Chart, Distribution, Series, svg
+from rubric_judge.ui.page.charts import Chart, Distribution, Series
+from rubric_judge.ui.page.drawing import svg
 
 _HOSTILE = '</svg><script>alert(1)</script>" onload="x'
 

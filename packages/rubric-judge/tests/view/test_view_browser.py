@@ -9,8 +9,9 @@ from playwright.sync_api import Browser, Page
 
 from rubric_core import Criterion, Evidence, Grounding, Outcome, Rubric, Task
 from rubric_judge.quality.view.joining import Sample, Samples, joined
-from rubric_judge.quality.view.page import link_to, write_page
+from rubric_judge.quality.view.page import write_page
 from rubric_judge.quality.view.samples import Judged, Source, Verdict, shares_of
+from rubric_judge.ui.page.links import link_to
 
 HOSTILE = "</script><script>document.title = 'run'</script><img src=x onerror=alert(1)>"
 TASK = Task(
@@ -226,3 +227,11 @@ def test_the_file_for_a_spreadsheet_computes_nothing(
     assert rows[1]["answer"] == HOSTILE
     assert (rows[0]["one: score"], rows[0]["two: score"]) == ("0", "1")
     assert (rows[0]["label: Anna"], rows[1]["label: Anna"]) == ("1", "")
+
+
+def test_a_choice_that_is_not_on_the_page_is_said(visit: Callable[..., Page]) -> None:
+    page = visit(at=link_to("", part="step 7", criterion="names"))
+
+    said = page.locator("#count").inner_text()
+    assert said == "Not on this page: step 7. 40 samples"
+    assert page.evaluate("document.activeElement.id") == "list"

@@ -324,6 +324,9 @@ def report(
 ) -> None:
     """Write report.html from the files of a run folder, or one page of several runs.
 
+    Prints the paths of the pages; with --reveal-grounding also that of judgements/view.html, the
+    page of the judgements that the report leads to.
+
     Args:
         folders: run folders; of several, the curves are drawn into the same charts.
         out: the page; by default report.html in the run's folder, report_revealed.html where it
@@ -345,10 +348,13 @@ def report(
         problem = "--tasks holds passages and rubrics: give --reveal-grounding with it, or neither"
         raise ConfigError(problem, location="tasks")
     if len(folders) == 1:
-        from rubric_train_openrlhf.report.page import Revealed, write_report
+        from rubric_train_openrlhf.report.page import Revealed, write_pages
 
         reveal = Revealed(tasks) if reveal_grounding else None
-        print(write_report(folders[0], reveal=reveal, out=out))
+        pages = write_pages(folders[0], reveal=reveal, out=out)
+        print(pages.page)
+        if pages.viewer is not None:
+            print(pages.viewer)
         return
     if reveal_grounding:
         problem = (

@@ -129,3 +129,128 @@ def test_a_page_of_several_runs_fits_a_phone(
     page = visit(write_runs_report(runs), width=390)
     assert page.evaluate("document.documentElement.scrollWidth") == 390
     assert page.locator("figure:visible").count() == 7
+
+
+def _click(page: Page, key: str, step: int, height: float) -> None:
+    """Click on a chart at a step, at a share of the height between its foot and its top."""
+    drawing = page.locator(f".drawing.wide[data-chart={key}]")
+    drawing.scroll_into_view_if_needed()
+    place = drawing.evaluate(
+        """(node, [step, height]) => {
+          const charts = JSON.parse(document.getElementById("chart-data").textContent);
+          const chart = charts[node.dataset.chart];
+          const svg = node.firstElementChild;
+          const box = svg.getBoundingClientRect();
+          const scale = box.width / svg.viewBox.baseVal.width;
+          const across = (step - chart.low) / (chart.high - chart.low);
+          const foot = box.bottom - chart.bottom * scale;
+          return [
+            box.left + chart.left * scale
+              + across * (box.width - (chart.left + chart.right) * scale),
+            foot - height * (foot - box.top - chart.top * scale),
+          ];
+        }""",
+        [step, height],
+    )
+    page.mouse.click(*place)
+
+
+def test_a_click_on_a_chart_leads_to_the_responses_that_it_counts(
+    run: Path, visit: Callable[..., Page]
+) -> None:
+    _edit(run, 24, 2, reward=0.0, outcome="invalid")
+    _edit(run, 24, 1, ended=False)
+    page = visit(write_report(run))
+    count = page.locator("#count")
+
+    _click(page, "reward", 1, 0.5)
+    assert count.inner_text() == "6 responses of step 1"
+    assert page.evaluate("location.hash") == "#step=1"
+    assert page.locator("#rollouts").bounding_box()["y"] < 100
+    _click(page, "truncated", 24, 0.5)
+    assert count.inner_text() == "1 response of step 24"
+    assert page.locator("#outcome").input_value() == "cut"
+    # The lowest layer is of zeros that the judge gave, those above of replies out of contract.
+    _click(page, "zero", 24, 0.0)
+    assert page.locator("#outcome").input_value() == "zero"
+    _click(page, "zero", 24, 1.0)
+    assert page.locator("#outcome").input_value() == "invalid"
+    assert "item-s000024-p000-g02" in page.locator("#list").inner_html()
+    page.go_back()
+    page.wait_for_function("document.querySelector('#outcome').value === 'zero'")
+
+
+def test_arrows_and_enter_lead_there_from_the_keyboard(
+    run: Path, visit: Callable[..., Page]
+) -> None:
+    page = visit(write_report(run))
+    link = page.locator("a[data-for=criteria]")
+    assert link.inner_text() == "Responses of step 24"
+
+    link.press("ArrowLeft")
+    assert link.inner_text() == "Responses of step 23, purpose_named"
+    link.press("ArrowDown")
+    assert link.inner_text() == "Responses of step 23, purpose_terms"
+    assert page.locator(".drawing.wide[data-chart=criteria] .tip").is_visible()
+    link.press("ArrowRight")
+    link.press("Enter")
+
+    page.wait_for_function("document.activeElement.id === 'list'")
+    assert page.locator("#criterion").input_value() == "purpose_terms"
+    assert page.locator("#step option:checked").inner_text().startswith("24")
+
+
+def test_a_step_that_is_not_on_the_page_is_named_beside_the_nearest(
+    run: Path, visit: Callable[..., Page]
+) -> None:
+    page = visit(write_report(run), at="#step=4&outcome=all")
+
+    assert page.locator("#count").inner_text() == (
+        "Step 4 is not on this page, the nearest is 3: 6 responses of step 3"
+    )
+
+
+def test_rows_of_criteria_and_steps_lead_to_their_responses(
+    run: Path, visit: Callable[..., Page]
+) -> None:
+    page = visit(write_report(run))
+
+    page.locator(".criteria.foldable").get_by_role("link", name="caveat").first.click()
+    page.wait_for_function("document.querySelector('#criterion').value === 'caveat'")
+    page.select_option("#outcome", "part")
+    page.locator("#tab-judge").click()
+    z = page.locator("#judge-view tr:has(th:text-is('caveat')) .z").inner_text()
+    assert 0 < float(z.removesuffix(" %")) < 100
+    assert page.evaluate("location.hash").startswith("#criterion=caveat&outcome=part")
+    page.locator("summary", has_text="Numbers by step").click()
+    page.get_by_role("link", name="1", exact=True).click()
+    page.wait_for_function(
+        "document.querySelector('#count').textContent.includes('of step 1')"
+    )
+
+
+def test_charts_of_one_quantity_have_one_scale(
+    run: Path, visit: Callable[..., Page]
+) -> None:
+    page = visit(write_report(run))
+
+    def levels(key: str) -> list[str]:
+        return page.locator(
+            f".drawing.wide[data-chart={key}] text[text-anchor=end]"
+        ).all_inner_texts()
+
+    assert levels("reward") == levels("criteria") == levels("criteria-validation")
+    assert levels("zero") == levels("failures") == levels("truncated")
+    assert levels("clip") != levels("zero")
+
+
+def test_a_page_of_several_runs_leads_to_the_responses_of_each(
+    run: Path, visit: Callable[..., Page]
+) -> None:
+    write_report(run)
+    page = visit(write_runs_report([run]))
+
+    _click(page, "reward", 1, 0.5)
+
+    page.wait_for_url("**/report.html#step=1")
+    assert page.locator("#count").inner_text() == "6 responses of step 1"

@@ -22,6 +22,7 @@ from rubric_core import (
     write_tasks,
 )
 from rubric_judge.quality.criteria.report import CriteriaReport
+from rubric_train_openrlhf.cli import report
 from rubric_train_openrlhf.report.criteria import criteria_section, run_criteria
 from rubric_train_openrlhf.report.page import Revealed, write_report
 from rubric_train_openrlhf.run.records import JudgementRow
@@ -242,7 +243,7 @@ def test_the_command(make_run: Callable[..., Path], tmp_path: Path) -> None:
 
 
 def test_on_the_private_page_a_criterion_leads_to_its_judgements(
-    make_run: Callable[..., Path], tmp_path: Path
+    make_run: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = make_run(steps=2, prompts=2, group=3)
     rows = judgements(run)
@@ -270,5 +271,10 @@ def test_on_the_private_page_a_criterion_leads_to_its_judgements(
     assert {path.relative_to(run).as_posix() for path in written} == {
         "report.html", "report_revealed.html", "judgements/view.html",
     }  # fmt: skip
+    report(run, reveal_grounding=True, tasks=(tmp_path / "tasks.jsonl",))
+    assert capsys.readouterr().out.split() == [
+        str(private),
+        str(run / "judgements" / "view.html"),
+    ]
     # Another report of the run reads its judgements as before.
     assert write_report(run).read_text("utf-8") == plain

@@ -99,7 +99,8 @@ def test_page_of_a_finished_run_is_whole_and_needs_nothing_else(
     assert all(address.startswith("#") for address in page.addresses)
     assert not re.search(r"@import|url\((?!#)", text)
     assert len(page.ids) == len(set(page.ids))
-    assert set(page.scripts) == {"chart-data", "policy-data", "judge-data", "code"}
+    data = {"chart-data", "policy-data", "judge-data", "criteria-data"}
+    assert set(page.scripts) == data | {"code"}
 
 
 def test_page_forbids_the_network(make_run: Callable[..., Path]) -> None:

@@ -1,6 +1,7 @@
 """Sections of the page for a run with an audit judge or monitors: charts, and any alarm."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import accumulate
 from math import nan
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any, Literal, cast
 
 from rubric_core.rows import read_growing
 from rubric_judge.ui.page.charts import Chart, Series
+from rubric_judge.ui.page.links import AT_STEP, link_to
 from rubric_train_openrlhf.report.reading import Run
 from rubric_train_openrlhf.run.records import AuditRow, AuditSource, MetricsRow
 
@@ -40,12 +42,15 @@ _SHARES = {
 """Monitors that are shares, with their colours."""
 
 
-def audit_sections(folder: Path, run: Run) -> dict[str, tuple[Chart, ...]]:
+def audit_sections(
+    folder: Path, run: Run, *, leads: bool = True
+) -> dict[str, tuple[Chart, ...]]:
     """Draw what the audit judge and the monitors of a run say; nothing where it has neither.
 
     Args:
         folder: of the run.
         run: the run; its notes get what a reader should know of the file.
+        leads: whether points lead to the responses of their step.
 
     Returns:
         Charts by the heading that they stand under.
@@ -65,7 +70,22 @@ def audit_sections(folder: Path, run: Run) -> dict[str, tuple[Chart, ...]]:
     monitored = [row for row in run.metrics if row.monitor]
     if monitored:
         charts["Monitors"] = tuple(_monitors(monitored))
-    return charts
+    return {
+        heading: tuple(_leading(chart) if leads else chart for chart in of_heading)
+        for heading, of_heading in charts.items()
+    }
+
+
+def _leading(chart: Chart) -> Chart:
+    """Have the points of training lead to the responses of their step."""
+    sort = "tokens-down" if chart.key == "monitor-length" else ""
+    link = link_to("", step=AT_STEP, sort=sort)
+    held_out = _NAMES["heldout"]
+    series = (
+        line if line.label.endswith(held_out) else replace(line, link=link)
+        for line in chart.series
+    )
+    return replace(chart, series=tuple(series))
 
 
 def _rewards(rows: Sequence[AuditRow]) -> Chart:
@@ -86,6 +106,7 @@ def _rewards(rows: Sequence[AuditRow]) -> Chart:
         tuple(series),
         ceiling=1.0,
         is_share=True,
+        quantity="reward",
     )
 
 

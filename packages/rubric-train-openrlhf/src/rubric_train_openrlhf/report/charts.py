@@ -2,17 +2,26 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from math import nan
 from typing import Any, TypeAlias
 
 from rubric_core.files import toml_beside
 from rubric_judge.ui.page.charts import Chart, Series
+from rubric_judge.ui.page.links import AT_STEP, link_to
 from rubric_train_openrlhf.run.records import HeldoutRow, MetricsRow
 
 Rows: TypeAlias = Sequence[MetricsRow] | Sequence[HeldoutRow]
 
 MAX_PARTS = 8
 """Lines or layers that one chart can hold and still be read."""
+_ZEROS = {
+    "scored": "zero",
+    "empty answer": "empty",
+    "unclosed thought": "unclosed",
+    "all other": "unrewarded",
+}
+"""Outcomes of responses that earned nothing, by reason; all others are out of contract."""
 _CHARTS: list[dict[str, Any]] = toml_beside(__file__, "charts.toml")["charts"]
 
 
@@ -21,6 +30,7 @@ def sections(
     heldout: Sequence[HeldoutRow],
     *,
     best_step: int | None = None,
+    leads: bool = True,
 ) -> dict[str, tuple[Chart, ...]]:
     """Choose the charts that these rows can fill, by the heading that they stand under.
 
@@ -28,13 +38,16 @@ def sections(
         metrics: the steps.
         heldout: the validation passes.
         best_step: step of the pass to ring in the chart of rewards.
+        leads: whether the points of training lead to the responses of their step.
     """
     names = _criterion_names(metrics, heldout)
     charts: dict[str, tuple[Chart, ...]] = {}
     for entry in _CHARTS:
         series: list[Series] = []
         for series_entry in entry["series"]:
-            series.extend(_series(series_entry, metrics, heldout, names))
+            for line in _series(series_entry, metrics, heldout, names):
+                link = _link(series_entry, line) if leads else ""
+                series.append(replace(line, link=link))
         if not any(drawn.values for drawn in series):
             continue
         fields: dict[str, Any] = {**entry, "series": tuple(series), "ringed": None}
@@ -48,8 +61,25 @@ def sections(
     return charts
 
 
+def _link(entry: Mapping[str, Any], series: Series) -> str:
+    """Return where a point leads: to responses of its step, of those that it counts where it may.
+
+    The answers of validation passes are not kept.
+    """
+    match entry:
+        case {"dots": _} | {"criteria": "validation"}:
+            return ""
+        case {"criteria": _}:
+            return link_to("", step=AT_STEP, criterion=series.label, sort="order")
+        case {"layers": "zero_reward_by_reason"}:
+            outcome = _ZEROS.get(series.label, "invalid")
+            return link_to("", step=AT_STEP, outcome=outcome)
+        case _:
+            return link_to("", step=AT_STEP, **entry.get("samples", {}))
+
+
 def _series(
-    entry: Mapping[str, str],
+    entry: Mapping[str, Any],
     metrics: Sequence[MetricsRow],
     heldout: Sequence[HeldoutRow],
     names: Sequence[str],

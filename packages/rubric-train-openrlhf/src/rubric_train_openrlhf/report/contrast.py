@@ -19,6 +19,8 @@ from rubric_judge.ui.page.grounding import told_grounding
 from rubric_judge.ui.page.tables import Cell, Row, Table
 from rubric_train_openrlhf.errors import TrainConfigError
 
+ANSWERS = "same-questions"
+"""Place of the page that has the answers of all stages to the same questions."""
 _TABLES = toml_beside(__file__, "tables.toml")
 
 
@@ -92,6 +94,11 @@ class Contrast(_Part):
         tables = (self._rewards(), self._differences(), self._criteria())
         return [table for table in tables if table.rows]
 
+    def _link(self, *stages: str) -> str:
+        """Return the place of the shown answers, where one is of these stages; else empty."""
+        shown = {name for question in self.answers for name in question.answers}
+        return f"#{ANSWERS}" if shown.intersection(stages) else ""
+
     def _rewards(self) -> Table:
         responses = "response" if self.samples == 1 else "responses"
         rows: list[Row] = []
@@ -105,8 +112,15 @@ class Contrast(_Part):
                     Cell(value=row.zero_frac),
                     Cell(value=row.n),
                 )
+                link = self._link(name)
                 rows.append(
-                    Row(name=self.label(name), group=group, cells=cells, role=role)
+                    Row(
+                        name=self.label(name),
+                        group=group,
+                        cells=cells,
+                        role=role,
+                        link=link,
+                    )
                 )
         return self._table(
             "rewards",
@@ -121,6 +135,7 @@ class Contrast(_Part):
                 name=f"{self.label(row.a)} − {self.label(row.b)}",
                 cells=(Cell.of(row.estimate), Cell(value=row.n)),
                 role="other" if row.b in self.heldout else "",
+                link=self._link(row.a),
             )
             for row in self.differences
         )
@@ -135,6 +150,7 @@ class Contrast(_Part):
             Row(
                 name=name,
                 cells=tuple(Cell(value=row.criteria.get(name)) for row in stages),
+                link=self._link(*self.heldout),
             )
             for name in names
         )

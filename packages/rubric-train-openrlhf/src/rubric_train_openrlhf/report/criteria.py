@@ -1,19 +1,20 @@
 """The life of each criterion of a run: for the command, and as a section of the page."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rubric_core import ConfigError, RubricFileError, Task, read_tasks
+from rubric_core import ConfigError, Pooling, RubricFileError, Task, read_tasks
 from rubric_judge.quality.criteria.measure import By, measure
 from rubric_judge.quality.criteria.ours import run_answers, step_files
 from rubric_judge.quality.criteria.printing import finish, noise_of
 from rubric_judge.quality.criteria.report import CriteriaReport
 from rubric_judge.quality.view.joining import joined
 from rubric_judge.quality.view.ours import run_source
-from rubric_judge.quality.view.page import link_to, page_text
-from rubric_judge.ui.page.tables import Table, counted
+from rubric_judge.quality.view.page import page_text
+from rubric_judge.ui.page.links import link_to, linked
+from rubric_judge.ui.page.tables import Row, Table, counted
 from rubric_train_openrlhf.report.reading import read_config
 from rubric_train_openrlhf.run.writing import write_text
 
@@ -29,6 +30,8 @@ class CriteriaSection:
     caption: str
     table: Table
     remedies: Table
+    kinds: Mapping[str, Mapping[str, str]]
+    """Names of the kinds of criteria that are not measured by their own id, by task and id."""
 
 
 def run_criteria(
@@ -54,11 +57,19 @@ def run_criteria(
         ConfigError: the calibration cannot be read.
     """
     noise = noise_of(calibration or _calibration(read_config(run_dir)))
-    return _measured(run_dir, by=by, last=last, noise=noise)
+    notes: list[str] = []
+    tasks = _tasks(read_config(run_dir), notes)
+    report = _measured(run_dir, tasks, by=by, last=last, noise=noise)
+    return finish(report, notes)
 
 
 def _measured(
-    run_dir: Path, *, by: By, last: int | None, noise: Mapping[str, float]
+    run_dir: Path,
+    tasks: Sequence[Task],
+    *,
+    by: By,
+    last: int | None,
+    noise: Mapping[str, float],
 ) -> CriteriaReport:
     files = step_files(run_dir, last=last)
     if not files:
@@ -67,7 +78,6 @@ def _measured(
             path=run_dir,
         )
     notes: list[str] = []
-    tasks = _tasks(read_config(run_dir), notes)
     answers = run_answers(files, notes=notes)
     report = measure(answers, source="run", by=by, tasks=tasks, noise=noise)
     return finish(report, notes)
@@ -103,7 +113,8 @@ def criteria_section(run_dir: Path, *, viewer: str = "") -> CriteriaSection | No
 
     Args:
         run_dir: the run folder.
-        viewer: path of the page that its rows lead to; they lead nowhere if empty.
+        viewer: path of the page of judgements that its rows lead to; empty where they lead to the
+            responses of the page itself.
 
     Raises:
         RubricFileError: a broken row.
@@ -117,28 +128,33 @@ def criteria_section(run_dir: Path, *, viewer: str = "") -> CriteriaSection | No
         noise = noise_of(_calibration(read_config(run_dir)))
     except ConfigError as error:
         without = f" The judge's noise is left out: {error}"
-    report = _measured(run_dir, by="criterion", last=_SHOWN_STEPS, noise=noise)
+    tasks = _tasks(read_config(run_dir), [])
+    report = _measured(run_dir, tasks, by="criterion", last=_SHOWN_STEPS, noise=noise)
     if not report.cells:
         return None
     which = ""
     if len(files) > _SHOWN_STEPS:
         steps = counted(_SHOWN_STEPS, "step")
         which = f"Of the last {steps}; rubric-train criteria shows all. "
+
+    def address(row: Row) -> str:
+        return link_to(viewer, criterion=row.name)
+
     return CriteriaSection(
         caption=f"{which}{report.summary()} {report.method()}{without}",
-        table=_linked(report.table_shown(), viewer),
-        remedies=report.remedies(),
+        table=linked(report.table_shown(), address),
+        remedies=linked(report.remedies(), address),
+        kinds=_kinds(tasks),
     )
 
 
-def _linked(table: Table, viewer: str) -> Table:
-    if not viewer:
-        return table
-    rows = (
-        row.model_copy(update={"link": link_to(viewer, criterion=row.name)})
-        for row in table.rows
-    )
-    return table.model_copy(update={"rows": tuple(rows)})
+def _kinds(tasks: Sequence[Task]) -> dict[str, dict[str, str]]:
+    pooling = Pooling.of(tasks)
+    kinds: dict[str, dict[str, str]] = {}
+    for task in tasks:
+        names = {c.id: pooling.pool(c).name for c in task.rubric}
+        kinds[task.task_id] = {id_: name for id_, name in names.items() if name != id_}
+    return kinds
 
 
 def _tasks(config: Mapping[str, Any], notes: list[str]) -> list[Task]:

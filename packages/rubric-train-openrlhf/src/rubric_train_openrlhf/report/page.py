@@ -7,8 +7,9 @@ from typing import Any
 
 from rubric_core.files import toml_beside
 from rubric_judge.ui.console.snapshot import duration_text
-from rubric_judge.ui.page.charts import Chart
+from rubric_judge.ui.page.charts import Chart, on_one_scale
 from rubric_judge.ui.page.figures import Figure
+from rubric_judge.ui.page.links import link_to, linked
 from rubric_judge.ui.page.rendering import inert_json, render_page
 from rubric_judge.ui.page.tables import Table, counted
 from rubric_train_openrlhf.config.sections import leaves
@@ -83,14 +84,32 @@ class PageContext:
     policy_json: str
     """Data of the policy's side for the script."""
     judge_json: str
+    criteria_json: str
+    """Names of criteria and kinds by which the script chooses responses."""
     grounding_json: str
     duration_text: Callable[[float], str] = duration_text
     plural: Callable[[int, str], str] = counted
 
 
+@dataclass(frozen=True)
+class ReportFiles:
+    """Pages that a report consists of."""
+
+    page: Path
+    viewer: Path | None = None
+    """Page of judgements that the other leads to; None where none was written."""
+
+
 def write_report(
     run_dir: Path, *, reveal: Revealed | None = None, out: Path | None = None
 ) -> Path:
+    """Write the report as `write_pages` does, and return the path of its first page."""
+    return write_pages(run_dir, reveal=reveal, out=out).page
+
+
+def write_pages(
+    run_dir: Path, *, reveal: Revealed | None = None, out: Path | None = None
+) -> ReportFiles:
     """Make report.html out of what a run folder holds so far.
 
     Works on a run that has just begun as on one that has ended: what there are no rows for is
@@ -104,7 +123,7 @@ def write_report(
         out: the page, where it is to be another one.
 
     Returns:
-        Path of the page, which replaces an earlier one in one step.
+        The pages, each of which replaces an earlier one in one step.
 
     Raises:
         RubricFileError: no such folder, or a broken row; names the file, line and field.
@@ -118,13 +137,16 @@ def write_report(
         )
     context = _context(run_dir, reveal, viewer)
     page = render_page(
-        __package__, "report", vars(context), scripts=("charts.js", "rollouts.js")
+        __package__,
+        "report",
+        vars(context),
+        scripts=("address.js", "charts.js", "rollouts.js"),
     )
     path = out or run_dir / (
         "report.html" if reveal is None else "report_revealed.html"
     )
     write_text(path, page)
-    return path
+    return ReportFiles(path, run_dir / viewer if viewer else None)
 
 
 def _context(run_dir: Path, reveal: Revealed | None, viewer: str) -> PageContext:
@@ -132,12 +154,10 @@ def _context(run_dir: Path, reveal: Revealed | None, viewer: str) -> PageContext
     best_step = run.best.step if run.best else None
     tasks = None if reveal is None else revealed_tasks(run.config, reveal.files)
     rollouts = excerpt(run_dir, best_step=best_step, notes=run.notes, tasks=tasks)
-    charts_by_heading = {
-        **sections(run.metrics, run.heldout, best_step=best_step),
-        **audit_sections(run_dir, run),
-    }
+    charts_by_heading = _charts(run_dir, run, leads=bool(rollouts.rows))
     if note := cut_note(run):
         run.notes.append(note)
+    criteria = criteria_section(run_dir, viewer=viewer)
     known: list[KnownQuestion | None] = []
     if run.contrast and tasks:
         known = known_questions(run.contrast, tasks)
@@ -149,19 +169,43 @@ def _context(run_dir: Path, reveal: Revealed | None, viewer: str) -> PageContext
         figures=[*heldout_figures(run), *training_figures(run.metrics)],
         sections=charts_by_heading,
         charts=[chart for charts in charts_by_heading.values() for chart in charts],
-        criteria=criteria_section(run_dir, viewer=viewer),
+        criteria=criteria,
         viewer=viewer,
-        steps=_steps_table(run.metrics),
+        steps=_steps_table(run.metrics, leads=bool(rollouts.rows)),
         known=known,
         is_revealed=tasks is not None,
         rollouts=rollouts,
         policy_json=inert_json(rollouts.policy),
         judge_json=inert_json(rollouts.judge),
+        criteria_json=inert_json(rollouts.criteria(criteria.kinds if criteria else {})),
         grounding_json=inert_json(rollouts.grounding),
     )
 
 
-def _steps_table(metrics: Sequence[MetricsRow]) -> Table:
+def _charts(run_dir: Path, run: Run, *, leads: bool) -> dict[str, tuple[Chart, ...]]:
+    """Choose the charts by heading, those of one quantity on one scale."""
+    by_heading = {
+        **sections(
+            run.metrics,
+            run.heldout,
+            best_step=run.best.step if run.best else None,
+            leads=leads,
+        ),
+        **audit_sections(run_dir, run, leads=leads),
+    }
+    scaled = iter(
+        on_one_scale(chart for charts in by_heading.values() for chart in charts)
+    )
+    return {
+        heading: tuple(next(scaled) for _ in charts)
+        for heading, charts in by_heading.items()
+    }
+
+
+def _steps_table(metrics: Sequence[MetricsRow], *, leads: bool) -> Table:
     """All steps, or evenly spaced ones with the ends among them."""
     shown = (metrics[place] for place in spread(range(len(metrics)), _TABLE_STEPS))
-    return Table.from_forms(_STEPS_TABLE, zip(shown))
+    table = Table.from_forms(_STEPS_TABLE, zip(shown))
+    if not leads:
+        return table
+    return linked(table, lambda row: link_to("", step=row.name))

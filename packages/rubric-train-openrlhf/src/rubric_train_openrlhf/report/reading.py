@@ -1,7 +1,7 @@
 """Rows of a run folder with the place of a broken one, and which rollouts the page holds."""
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -158,6 +158,8 @@ MAX_CHARS = 4_000_000
 MAX_TEXT_CHARS = 12_000
 """One prompt or response."""
 MAX_REASONING_CHARS = 2_000
+MOST_NAMES = 200
+"""Criteria that can be chosen from a list; an address may name any other."""
 _NUMBERS_CHARS = 1_000
 """About what the numbers of one judgement take."""
 
@@ -179,6 +181,24 @@ class Excerpt:
     def rows(self) -> int:
         """Number of responses on the page."""
         return sum(len(step["rows"]) for step in self.policy["steps"])
+
+    def criteria(self, kinds: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
+        """Return the names of criteria that responses can be chosen by.
+
+        Args:
+            kinds: names of kinds by task and criterion id.
+
+        Returns:
+            `names`: kinds, and the ids that most responses have; `kinds` of the tasks on the page.
+        """
+        ids: Counter[str] = Counter()
+        for entry in self.judge.values():
+            ids.update(name for name, *_ in entry["criteria"])
+        tasks = {row["task"] for step in self.policy["steps"] for row in step["rows"]}
+        shown = {task: kinds[task] for task in sorted(tasks) if kinds.get(task)}
+        names = sorted({name for by_id in shown.values() for name in by_id.values()})
+        known = [name for name, _ in ids.most_common(MOST_NAMES)]
+        return {"names": [*names, *sorted(known)], "kinds": shown}
 
 
 def excerpt(

@@ -3,13 +3,14 @@
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from rubric_core import ConfigError
 from rubric_core.files import toml_beside
-from rubric_judge.ui.page.charts import Chart, Series
+from rubric_judge.ui.page.charts import Chart, Series, on_one_scale
+from rubric_judge.ui.page.links import AT_STEP, link_to, linked
 from rubric_judge.ui.page.rendering import render_page
 from rubric_judge.ui.page.tables import Cell, Row, Table, written
 from rubric_train_openrlhf.config.sections import leaves
@@ -65,14 +66,15 @@ def write_runs_report(folders: Sequence[Path], out: Path | None = None) -> Path:
     page = out or places[0].parent / "runs.html"
     named = _named(places)
     runs = {name: read_run(place) for name, place in named.items()}
+    pages = _pages(named, beside=page)
     context = RunsContext(
         result=result(runs),
         names=list(runs),
-        table=_runs_table(runs),
+        table=linked(_runs_table(runs), lambda row: pages.get(row.name, "")),
         settings=differing_settings(runs),
-        charts=run_charts(runs),
+        charts=run_charts(runs, pages),
         notes=[f"{name}: {note}" for name, run in runs.items() for note in run.notes],
-        pages=_pages(named, beside=page),
+        pages=pages,
     )
     text = render_page(
         __package__, "runs", vars(context), style="report", scripts=("charts.js",)
@@ -126,8 +128,16 @@ def result(runs: Mapping[str, Run]) -> str:
     return f"{'; '.join(parts)}."
 
 
-def run_charts(runs: Mapping[str, Run]) -> list[Chart]:
-    """Draw each quantity that some run has, one line a run, in the same colour everywhere."""
+def run_charts(
+    runs: Mapping[str, Run], pages: Mapping[str, str] | None = None
+) -> Sequence[Chart]:
+    """Draw each quantity that some run has, one line a run, in the same colour everywhere.
+
+    Args:
+        runs: the runs by name.
+        pages: addresses of their own pages, to whose responses the points of training lead.
+    """
+    pages = pages or {}
     charts: list[Chart] = []
     for entry in _RUNS["charts"]:
         fields = dict(entry)
@@ -136,11 +146,13 @@ def run_charts(runs: Mapping[str, Run]) -> list[Chart]:
         series: list[Series] = []
         for number, (name, run) in enumerate(runs.items(), start=1):
             line = _series(name, f"c{number}", run, rows, field)
+            if name in pages and rows == "training":
+                line = replace(line, link=link_to(pages[name], step=AT_STEP))
             if line.values:
                 series.append(line)
         if series:
             charts.append(Chart(**fields, series=tuple(series)))
-    return charts
+    return on_one_scale(charts)
 
 
 def _series(name: str, role: str, run: Run, rows: str, field: str) -> Series:

@@ -9,7 +9,6 @@ from rubric_judge.quality.labels.rows import Label
 from rubric_judge.quality.reliability.rates import MET
 from rubric_judge.quality.reliability.ratings import Rating
 from rubric_judge.quality.view.joining import Samples, joined, labelled
-from rubric_judge.quality.view.page import link_to
 from rubric_judge.quality.view.samples import (
     Judged,
     Source,
@@ -18,6 +17,7 @@ from rubric_judge.quality.view.samples import (
     scores_of,
     shares_of,
 )
+from rubric_judge.ui.page.links import link_to
 from rubric_judge.ui.page.tables import Cell, Column, Row, Table
 
 _COLUMNS: Final = (

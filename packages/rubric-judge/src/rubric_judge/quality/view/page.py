@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import quote
 
 from rubric_core import Pooling, Task
 from rubric_core.files import write_text
@@ -19,6 +18,7 @@ from rubric_judge.quality.view.samples import (
     people_say,
 )
 from rubric_judge.ui.page.grounding import told_grounding
+from rubric_judge.ui.page.links import link_to
 from rubric_judge.ui.page.rendering import inert_json, render_page, shortened
 from rubric_judge.ui.page.tables import Cell, Column, Row, Table, counted
 
@@ -29,19 +29,6 @@ MAX_CHARS: Final = 80_000_000
 _LEAST_CHARS: Final = 500
 _MOST_ROWS: Final = 40
 """Criteria in the table above the samples; the filter has all."""
-
-
-def link_to(page: str, **choice: str) -> str:
-    """Return the address of a choice on a viewer page.
-
-    Args:
-        page: path of the page from where the link stands; empty on the page itself.
-        choice: what is chosen: `criterion` (an id or a kind), `differ`, `sort`, `sample`.
-    """
-    parts = "&".join(
-        f"{name}={quote(value, safe='')}" for name, value in choice.items()
-    )
-    return f"{page}#{parts}"
 
 
 def write_page(
@@ -81,7 +68,7 @@ def page_text(samples: Samples, sources: Sequence[Source], *, title: str) -> str
         "has_parts": any(sample.first.part for sample in samples.rows),
         "data": inert_json(laid_out.data()),
     }
-    return render_page(__package__, "view", content, scripts=("view.js",))
+    return render_page(__package__, "view", content, scripts=("address.js", "view.js"))
 
 
 def _most_chars(samples: Samples, tasks: Mapping[str, Task]) -> int:

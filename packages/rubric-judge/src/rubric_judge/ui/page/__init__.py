@@ -2,7 +2,9 @@
 
 rendering   a page of a package's own template, and data that is inert in it
 visible     texts of models as they may be shown
-charts      curves, stacks, bars and histograms as SVG
+charts      curves, stacks, bars and histograms, and the samples that they lead to
+drawing     the same as SVG
+links       addresses of samples
 tables      tables with intervals, for pages, Markdown and LaTeX
 pictures    figures as PNG, SVG and PDF files, by matplotlib, which extras bring
 

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, cast
 from markupsafe import Markup
 
 from rubric_core.files import write_text
-from rubric_judge.ui.page.charts import Chart, svg
+from rubric_judge.ui.page.charts import Chart
+from rubric_judge.ui.page.drawing import readings, svg
 from rubric_judge.ui.page.tables import Report, bounds, written
 
 if TYPE_CHECKING:
@@ -155,7 +156,7 @@ def inert_json(value: object) -> Markup:
 
 def _readings(charts: Sequence[Chart]) -> Markup:
     """Return the values that a pointer over the charts can ask for, as data of the page."""
-    return inert_json({chart.key: chart.readings() for chart in charts})
+    return inert_json({chart.key: readings(chart) for chart in charts})
 
 
 _FILTERS = {

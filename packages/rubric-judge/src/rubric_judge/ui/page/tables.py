@@ -46,6 +46,9 @@ class Cell(Part):
     high: float | None = None
     text: str = ""
 
+    link: str = Field(default="", exclude=True)
+    """Address that it leads to on a page."""
+
     @classmethod
     def of(cls, estimate: Estimate) -> Self:
         """Return the cell of an estimate: its value and its limits."""

@@ -1,6 +1,7 @@
 "use strict";
 // Browser of rollouts. Text reaches the page through textContent alone, so that a response which
-// holds HTML is shown and never run. The judge's data is read in judgeView and nowhere else.
+// holds HTML is shown and never run. The judge's data is read in judgeView, and where responses are
+// chosen by a criterion.
 (() => {
   const read = (id) => JSON.parse(document.getElementById(id).textContent);
   const $ = (id) => document.getElementById(id);
@@ -9,8 +10,11 @@
 
   const ALL = -1;
   for (const step of data.steps) for (const row of step.rows) row.step = step.step;
-  const state = { step: data.steps.length - 1, prompt: "all", id: null, rows: [] };
+  const { names, kinds } = read("criteria-data");
+  const { read: chosenByAddress, written, set } = window.address;
+  const state = { step: data.steps.length - 1, prompt: "all", id: null, rows: [], note: "" };
   let judgements = null;
+  const judgementOf = (row) => (judgements ??= read("judge-data"))[row.id];
   let grounding = null;
 
   const element = (tag, className, ...children) => {
@@ -37,13 +41,29 @@
     order: () => 0,
   };
 
+  // Scores on the chosen criterion, or on all; a criterion is named by its id or by its kind.
+  function scores(row) {
+    const name = $("criterion").value;
+    const all = judgementOf(row)?.criteria ?? [];
+    const named = all.filter(([id]) => !name || id === name || kinds[row.task]?.[id] === name);
+    return named.map(([, z]) => z).filter((z) => z !== null);
+  }
+  const answerOf = (row) => row.answer ?? row.response;
+
   const outcomes = {
     all: () => true,
+    met: (row) => scores(row).some((z) => z >= 1),
+    part: (row) => scores(row).some((z) => z > 0 && z < 1),
+    unmet: (row) => scores(row).some((z) => z === 0),
     rewarded: (row) => row.reward > 0,
+    unrewarded: (row) => row.reward === 0,
     zero: (row) => row.reward === 0 && row.outcome === "scored",
     invalid: (row) => row.outcome === "invalid",
     unavailable: (row) => row.outcome === "unavailable",
-    cut: (row) => !row.ended,
+    cut: (row) => !row.ended || row.thought === "unclosed",
+    empty: (row) => !answerOf(row).trim() && row.thought !== "unclosed",
+    thought: (row) => row.thought !== undefined,
+    unclosed: (row) => row.thought === "unclosed",
   };
 
   function fillSteps() {
@@ -76,6 +96,7 @@
     const query = $("search").value.trim().toLowerCase();
     state.rows = rowsOfStep()
       .filter((row) => state.prompt === "all" || row.prompt === Number(state.prompt))
+      .filter((row) => !$("criterion").value || scores(row).length)
       .filter(outcomes[$("outcome").value])
       .filter(
         (row) =>
@@ -88,7 +109,8 @@
     if (!state.rows.some((row) => row.id === state.id)) state.id = state.rows[0]?.id ?? null;
     const noun = state.rows.length === 1 ? "response" : "responses";
     const where = state.step === ALL ? "all steps shown here" : `step ${data.steps[state.step].step}`;
-    $("count").textContent = `${state.rows.length} ${noun} of ${where}`;
+    $("count").textContent = `${state.note}${state.rows.length} ${noun} of ${where}`;
+    state.note = "";
     showList();
     showDetail();
   }
@@ -255,8 +277,7 @@
   }
 
   function judgeView(row) {
-    judgements ??= read("judge-data");
-    const judgement = judgements[row.id];
+    const judgement = judgementOf(row);
     grounding ??= $("grounding-data") ? read("grounding-data") : {};
     const known = grounding[row.task];
     if (!judgement) return [element("p", "empty", "No judgement of this response is in the run folder.")];
@@ -314,23 +335,60 @@
     select(state.rows[Math.min(Math.max(to, 0), last)].id);
   }
 
-  // Shows the response that the address names, whatever is filtered, and says where it is not here.
+  // The step of that number, or the nearest that is on the page.
+  function placeOf(number) {
+    const numbers = data.steps.map((step) => step.step);
+    const gaps = numbers.map((step) => Math.abs(step - number));
+    return gaps.indexOf(Math.min(...gaps));
+  }
+
+  // Shows what the address names: `#step=…&outcome=…&criterion=…`, or one response, and says where
+  // that is not on the page.
   function goToAddress() {
+    const chosen = chosenByAddress();
     const id = decodeURIComponent(location.hash.slice(1));
-    if (!/^s\d+-p\d+-g\d+$/.test(id)) return;
-    const step = data.steps.findIndex((candidate) => candidate.rows.some((row) => row.id === id));
-    if (step >= 0) {
-      $("search").value = "";
-      $("outcome").value = state.prompt = "all";
-      state.id = id;
-      goToStep(step);
-    } else {
-      $("count").textContent = `${id} is not on this page; the run folder holds all responses.`;
-    }
+    if (chosen) showChosen(chosen);
+    else if (/^s\d+-p\d+-g\d+$/.test(id)) showResponse(id);
+    else return;
     $("rollouts").scrollIntoView();
+    $("list").focus({ preventScroll: true });
+  }
+
+  function showChosen(chosen) {
+    $("search").value = $("criterion").value = "";
+    $("outcome").value = state.prompt = "all";
+    set($("criterion"), chosen.get("criterion") ?? "", { adds: true });
+    set($("outcome"), chosen.get("outcome") ?? "all");
+    set($("sort"), chosen.get("sort") ?? "reward-down");
+    const number = chosen.get("step");
+    const place = number === null ? ALL : placeOf(Number(number));
+    const nearest = data.steps[place]?.step;
+    if (number !== null && nearest !== Number(number))
+      state.note = `Step ${number} is not on this page, the nearest is ${nearest}: `;
+    goToStep(place);
+  }
+
+  function showResponse(id) {
+    const step = data.steps.findIndex((candidate) => candidate.rows.some((row) => row.id === id));
+    if (step < 0) {
+      $("count").textContent = `${id} is not on this page; the run folder holds all responses.`;
+      return;
+    }
+    $("search").value = $("criterion").value = "";
+    $("outcome").value = state.prompt = "all";
+    state.id = id;
+    goToStep(step);
+  }
+
+  // What is chosen, as an address that can be passed on.
+  function writeAddress() {
+    const step = state.step === ALL ? "" : String(data.steps[state.step].step);
+    const parts = [["step", step], ["criterion", $("criterion").value], ["outcome", $("outcome").value], ["sort", $("sort").value]];
+    history.replaceState(null, "", written(parts.filter(([, value]) => value && value !== "all")) || "#");
   }
 
   fillSteps();
+  $("criterion").replaceChildren(new Option("all", ""), ...names.map((name) => new Option(name, name)));
   $("controls").hidden = $("browser").hidden = false;
   $("controls").addEventListener("submit", (event) => event.preventDefault());
   $("step").addEventListener("change", () => goToStep(Number($("step").value)));
@@ -340,8 +398,8 @@
     state.prompt = $("prompt").value;
     choose();
   });
-  $("sort").addEventListener("change", choose);
-  $("outcome").addEventListener("change", choose);
+  for (const name of ["sort", "outcome", "criterion"]) $(name).addEventListener("change", choose);
+  $("controls").addEventListener("change", (event) => event.target.id !== "search" && writeAddress());
   // What is looked for may be in any step.
   $("search").addEventListener("input", () =>
     $("search").value && state.step !== ALL ? goToStep(ALL) : choose(),

@@ -5,6 +5,7 @@
   const $ = (id) => document.getElementById(id);
   const data = JSON.parse($("view-data").textContent);
   const { columns, tasks, samples, met } = data;
+  const { read: chosenByAddress, written, set } = window.address;
   const several = columns.length > 1;
   const raters = [...new Set(samples.flatMap((one) => Object.values(one.h ?? {}).flatMap(Object.keys)))];
   const state = { criterion: "", kind: "", id: null, rows: [] };
@@ -219,8 +220,7 @@
     }
     return parts;
   };
-  const address = (...more) =>
-    "#" + [...choices(), ...more].map(([name, value]) => `${name}=${encodeURIComponent(value)}`).join("&");
+  const address = (...more) => written([...choices(), ...more]);
 
   function select(id) {
     state.id = id;
@@ -449,16 +449,6 @@
     $("part")?.replaceChildren(new Option("all", ""), ...parts.map((name) => new Option(name, name)));
   }
 
-  function set(name, value) {
-    const select = $(name);
-    if (!select) return;
-    if (![...select.options].some((option) => option.value === value)) {
-      if (name !== "criterion") return;
-      select.append(new Option(value, value));
-    }
-    select.value = value;
-  }
-
   function clear() {
     for (const name of ["criterion", "kind", "part"]) if ($(name)) $(name).value = "";
     for (const name of ["outcome", "differ"]) $(name).value = "all";
@@ -470,10 +460,13 @@
   function goToAddress() {
     const hash = location.hash.slice(1);
     if (!hash || $(hash)) return false;
-    const named = new URLSearchParams(hash.includes("=") ? hash.replaceAll("+", "%2B") : { sample: hash });
+    const named = chosenByAddress() ?? new URLSearchParams({ sample: hash });
     clear();
-    for (const name of ["criterion", "kind", "outcome", "differ", "part", "sort"])
-      if (named.has(name)) set(name, named.get(name));
+    const missing = [];
+    for (const name of ["criterion", "kind", "outcome", "differ", "part", "sort"]) {
+      const value = named.get(name);
+      if (value && !set($(name), value, { adds: name === "criterion" })) missing.push(value);
+    }
     const sample = named.get("sample");
     if (sample) state.id = sample;
     choose(true);
@@ -481,7 +474,9 @@
       const there = byName.has(sample);
       $("count").textContent = `${sample} is not ${there ? "among the chosen samples" : "on this page"}. ${$("count").textContent}`;
     }
+    if (missing.length) $("count").textContent = `Not on this page: ${missing.join(", ")}. ${$("count").textContent}`;
     $("samples").scrollIntoView();
+    $("list").focus({ preventScroll: true });
     return true;
   }
 
