@@ -4,7 +4,7 @@ from rubric_core.formats.draft import is_penalty as is_penalty
 from rubric_core.formats.draft import source_scale as source_scale
 from rubric_core.formats.fields import Fields as Fields
 from rubric_core.formats.fields import LeftOut as LeftOut
-from rubric_core.formats.reading import ImportOptions as ImportOptions
+from rubric_core.formats.options import ImportOptions as ImportOptions
 from rubric_core.formats.reading import import_formats as import_formats
 from rubric_core.formats.reading import import_tasks as import_tasks
 from rubric_core.formats.writing import export_formats as export_formats

@@ -7,6 +7,8 @@ RaR asks its writers for pitfalls such as "Does not mention …", an omission an
 import re
 from typing import Literal
 
+from rubric_core.files import toml_beside
+
 Pitfalls = Literal["avoidance", "failure", "worded"]
 """How negated texts are worded: all describe a good answer, all describe faults, or each as its
 verb says."""
@@ -18,68 +20,9 @@ _NEGATION = (
 )
 _NEGATED = re.compile(f"{_SUBJECT}{_NEGATION}", re.IGNORECASE)
 _VERB = re.compile(rf"{_SUBJECT}{_NEGATION}\s+(?:\w+ly\s+)?(\w+)", re.IGNORECASE)
-_OMISSIONS = (
-    "mention",
-    "includ",
-    "address",
-    "discuss",
-    "acknowledg",
-    "identif",
-    "explain",
-    "provid",
-    "note",
-    "noting",
-    "consider",
-    "recogni",
-    "specif",
-    "describ",
-    "cover",
-    "list",
-    "cit",
-    "defin",
-    "account",
-    "distinguish",
-    "clarif",
-    "emphasi",
-    "highlight",
-    "answer",
-)
-"""Beginnings of verbs that a good answer does: without them it lacks something."""
-_COMMISSIONS = (
-    "recommend",
-    "suggest",
-    "claim",
-    "assum",
-    "confus",
-    "attribut",
-    "blam",
-    "impl",
-    "assert",
-    "overstat",
-    "misstat",
-    "advis",
-    "prescrib",
-    "endors",
-    "contradict",
-    "ignor",
-    "overlook",
-    "neglect",
-    "omit",
-    "mislead",
-    "misrepresent",
-    "misinterpret",
-    "invent",
-    "fabricat",
-    "forget",
-    "exaggerat",
-    "conflat",
-    "fail",
-    "misidentif",
-    "misattribut",
-    "incorrect",
-    "wrong",
-)
-"""Beginnings of verbs that a good answer does not do."""
+_VERBS = toml_beside(__file__, "pitfalls.toml")
+_OMISSIONS = tuple(_VERBS["omissions"])
+_COMMISSIONS = tuple(_VERBS["commissions"])
 
 
 def is_negated(text: str) -> bool:

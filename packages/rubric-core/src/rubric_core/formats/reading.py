@@ -3,7 +3,7 @@
 import tomllib
 from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -16,31 +16,10 @@ from rubric_core.formats import checklists, libraries, scales
 from rubric_core.formats.columns import shortened
 from rubric_core.formats.draft import Draft, Imported, imported, unknown_format
 from rubric_core.formats.fields import Fields, LeftOut, left_out_of
+from rubric_core.formats.options import ImportOptions
 from rubric_core.formats.pitfalls import Pitfalls
 from rubric_core.formats.row import Row
-from rubric_core.formats.tables import TableOptions, read_table
-
-
-@dataclass(frozen=True, slots=True)
-class ImportOptions:
-    """Options that some formats need."""
-
-    pitfalls: Pitfalls | None = None
-    """How negated criteria with negative weights are worded, in data sets that word them both
-    ways."""
-
-    questions: Path | None = None
-    """JSON Lines with `question` (and `system_prompt`, `passage`, `reference_answer`), for files
-    that hold rubrics without questions: each question is judged by each rubric."""
-
-    leave_out: tuple[str, ...] = ()
-    """Fields to leave out, dotted, `*` for any name or index; other unread fields are refused."""
-
-    columns: tuple[str, ...] = ()
-    """Columns of a table, `part=name` or `part=letter`, where they are not to be guessed."""
-
-    sheet: str | None = None
-    """The sheet of a workbook; the first, where it is None."""
+from rubric_core.formats.tables import read_table
 
 
 def import_formats() -> tuple[str, ...]:
@@ -197,15 +176,12 @@ def _crossed(
 ) -> Iterator[_Read]:
     """Yield each rubric that has a question, and each other one with every question."""
     outcomes = list(_read_rubrics(name, path, left_out))
-    questions: list[Row] = []
-    if options.questions is not None:
-        questions = list(_lines(options.questions))
-    elif not all(_is_complete(outcome) for outcome in outcomes):
-        raise ConfigError(
-            f"{name!r} files hold rubrics without questions: name a JSON Lines file with "
-            '{"question": "…"} lines in `questions`',
-            location="questions",
-        )
+    questions = _questions(
+        options,
+        outcomes,
+        f"{name!r} files hold rubrics without questions: name a JSON Lines file with "
+        '{"question": "…"} lines in `questions`',
+    )
     reads = (_reads(outcome, questions, n) for n, outcome in enumerate(outcomes))
     return chain.from_iterable(reads)
 
@@ -218,20 +194,14 @@ def _tabled(
     path: Path, options: ImportOptions, on_note: Callable[[str], None]
 ) -> Iterator[_Read]:
     """Yield each rubric of a table with its question, or with those of `questions`."""
-    table = TableOptions(
-        options.columns, options.sheet, options.pitfalls, options.leave_out
+    outcomes = list(read_table(path, options, on_note))
+    questions = _questions(
+        options,
+        outcomes,
+        f"no column of {path} is known as the question: say `--column question=NAME`, or name "
+        'a JSON Lines file with {"question": "…"} lines in `--questions`; where the table has '
+        "a column of question ids, each line has the `id` of its question",
     )
-    outcomes = list(read_table(path, table, on_note))
-    questions: list[Row] = []
-    if options.questions is not None:
-        questions = list(_lines(options.questions))
-    elif not all(map(_is_complete, outcomes)):
-        raise ConfigError(
-            f"no column of {path} is known as the question: say `--column question=NAME`, or name "
-            'a JSON Lines file with {"question": "…"} lines in `--questions`; where the table has '
-            "a column of question ids, each line has the `id` of its question",
-            location="questions",
-        )
     for place, outcome in enumerate(outcomes):
         asked = _asked_by(outcome, questions)
         if questions and not asked and not isinstance(outcome, RubricFileError):
@@ -241,6 +211,16 @@ def _tabled(
             )
             yield partial(_unwrap, RubricFileError(problem, path=path))
         yield from _reads(outcome, asked, place)
+
+
+def _questions(
+    options: ImportOptions, outcomes: Sequence[_Outcome], problem: str
+) -> list[Row]:
+    if options.questions is not None:
+        return list(_lines(options.questions))
+    if not all(map(_is_complete, outcomes)):
+        raise ConfigError(problem, location="questions")
+    return []
 
 
 def _asked_by(outcome: _Outcome, questions: Sequence[Row]) -> Sequence[Row]:

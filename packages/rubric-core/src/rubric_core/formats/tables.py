@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple
 
 from rubric_core.errors import RubricFileError
 from rubric_core.formats.columns import (
@@ -20,7 +19,8 @@ from rubric_core.formats.columns import (
 )
 from rubric_core.formats.draft import Draft, Points
 from rubric_core.formats.fields import Fields, LeftOut
-from rubric_core.formats.pitfalls import Pitfalls, is_avoidance
+from rubric_core.formats.options import ImportOptions
+from rubric_core.formats.pitfalls import is_avoidance
 from rubric_core.formats.spreadsheets import Cell, Sheet, read_sheet
 from rubric_core.schema.kinds import CriterionKind
 
@@ -34,19 +34,6 @@ _COPY = "says again what is read"
 _KINDS = {kind.value: kind for kind in CriterionKind}
 _ONCE = ("reference", "passage")
 """Parts of which a question has one."""
-
-
-class TableOptions(NamedTuple):
-    """Options of a table."""
-
-    columns: tuple[str, ...] = ()
-    """`part=name` or `part=letter` of columns."""
-    sheet: str | None = None
-    """The name of a workbook's sheet; the first, where it is None."""
-    pitfalls: Pitfalls | None = None
-    """How negated criteria with negative weights are worded."""
-    leave_out: tuple[str, ...] = ()
-    """Columns to do without, and without a word about it."""
 
 
 @dataclass(slots=True)
@@ -87,7 +74,7 @@ class _Group:
 
 
 def read_table(
-    path: Path, options: TableOptions, on_note: Callable[[str], None]
+    path: Path, options: ImportOptions, on_note: Callable[[str], None]
 ) -> Iterator[tuple[Draft, Fields] | RubricFileError]:
     """Read the questions of a table, each with its criteria, or with the first error in its rows.
 
@@ -138,7 +125,7 @@ class _Reader:
     path: Path
     sheet: Sheet
     header: Header
-    options: TableOptions
+    options: ImportOptions
     carried: int = 0
     totals: list[int] = field(default_factory=list[int])
     percents: set[bool] = field(default_factory=set[bool])

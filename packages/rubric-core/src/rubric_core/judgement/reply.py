@@ -94,12 +94,7 @@ def read_group_reply(
         SchemaError: the reply is not a text at all, which is no fault of the judge's.
     """
     reply = _object(rubric, text, required=frozenset({"scores"}))
-    value = reply["scores"]
-    if not isinstance(value, dict):
-        raise ReplyError(
-            f"scores is {_kind(value)}, not an object", reason=Reason.WRONG_TYPE
-        )
-    by_response = cast("dict[str, object]", value)
+    by_response = _mapping(reply["scores"], "scores")
     unknown = by_response.keys() - set(responses)
     if unknown:
         raise ReplyError(
@@ -128,12 +123,7 @@ def _writable(text: str) -> str:
 def _object(
     rubric: Rubric, text: str, *, required: frozenset[str]
 ) -> Mapping[str, object]:
-    reply = _decoded(rubric, text)
-    if not isinstance(reply, dict):
-        raise ReplyError(
-            f"the reply is {_kind(reply)}, not an object", reason=Reason.WRONG_TYPE
-        )
-    fields = cast("dict[str, object]", reply)
+    fields = _mapping(_decoded(rubric, text), "the reply")
     missing = required - fields.keys()
     if missing:
         raise ReplyError(f"the reply has no {min(missing)!r}", reason=Reason.WRONG_TYPE)
@@ -167,11 +157,7 @@ def _decoded(rubric: Rubric, text: str) -> object:
 def _by_criterion(
     rubric: Rubric, value: object, *, key: str, each: str
 ) -> Mapping[str, object]:
-    if not isinstance(value, dict):
-        raise ReplyError(
-            f"{key} is {_kind(value)}, not an object", reason=Reason.WRONG_TYPE
-        )
-    values = cast("dict[str, object]", value)
+    values = _mapping(value, key)
     unknown = values.keys() - set(rubric.ids)
     if unknown:
         raise ReplyError(
@@ -206,22 +192,30 @@ def _scores(rubric: Rubric, value: object) -> dict[str, float]:
     return scores
 
 
+def _mapping(value: object, what: str) -> Mapping[str, object]:
+    if not isinstance(value, dict):
+        raise _wrong_type(value, what, "an object")
+    return cast("dict[str, object]", value)
+
+
 def _string(value: object, what: str) -> str:
     if not isinstance(value, str):
-        raise ReplyError(
-            f"{what} is {_kind(value)}, not a string", reason=Reason.WRONG_TYPE
-        )
+        raise _wrong_type(value, what, "a string")
     return value
 
 
 def _number(value: object, what: str) -> float:
     if not isinstance(value, float):
-        raise ReplyError(
-            f"{what} is {_kind(value)}, not a number", reason=Reason.WRONG_TYPE
-        )
+        raise _wrong_type(value, what, "a number")
     if not math.isfinite(value):
         raise ReplyError(f"{what} is {value!r}", reason=Reason.NOT_FINITE)
     return value + 0.0  # −0.0 becomes 0.0
+
+
+def _wrong_type(value: object, what: str, wanted: str) -> ReplyError:
+    return ReplyError(
+        f"{what} is {_kind(value)}, not {wanted}", reason=Reason.WRONG_TYPE
+    )
 
 
 def _kind(value: object) -> str:
