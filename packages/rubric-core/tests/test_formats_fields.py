@@ -328,7 +328,14 @@ def _import(name: str, row: object, folder: Path) -> list[Imported]:
 
 
 def test_there_is_a_row_of_every_format() -> None:
-    assert set(import_formats()) == {*ROWS, *FILES, "paper", "checkeval", "table"}
+    assert set(import_formats()) == {
+        *ROWS,
+        *FILES,
+        "paper",
+        "checkeval",
+        "harbor",
+        "table",
+    }
 
 
 @pytest.mark.parametrize("name", sorted({*ROWS, *FILES}))

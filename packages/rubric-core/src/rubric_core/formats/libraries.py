@@ -1,4 +1,4 @@
-"""Readers of libraries' rubric files: verifiers, `rubric`, autorubric, Reward Kit, rubric-spec."""
+"""Readers of libraries' rubric files: verifiers, `rubric`, autorubric, rubric-spec."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from rubric_core.formats.checklists import ANY
 from rubric_core.formats.draft import Draft, Points
-from rubric_core.formats.guides import guide_of, scale_of
+from rubric_core.formats.guides import scale_of
 from rubric_core.formats.row import Row
 from rubric_core.formats.trees import Node, nodes_of
 
@@ -88,83 +88,6 @@ def _node(criterion: Row) -> Node:
             points = replace(node.points, points=weight)
             return Node(points, has_weight=True)
     return node
-
-
-_LINEAR = ("weighted-mean", "weighted_mean", "weighted-sum")
-_AGAINST = "Must not hold: "
-
-
-def read_rewardkit(row: Row) -> Iterator[Draft]:
-    """Read a judge file of Reward Kit: `[[criterion]]` tables, weighted.
-
-    The settings of its judge are left out. `judge.reference` names a file with a reference answer,
-    which nothing here reads: put its text into `reference_answer` of the questions.
-    """
-    if row.get("scoring.aggregation") not in (None, *_LINEAR):
-        raise row.error(
-            f"must be one of {', '.join(_LINEAR)}: no other one is a weighted sum, which the "
-            "reward of a rubric is",
-            "scoring.aggregation",
-        )
-    row.maybe_text("scoring.aggregation")
-    criteria = map(_criterion, row.rows("criterion"))
-    yield Draft(tuple(criteria))
-
-
-def _criterion(item: Row) -> Points:
-    weight = _number_or(1.0, item, "weight")
-    if weight < 0:
-        raise item.error("must be 0 or more", "weight")
-    negate = item.maybe_flag("negate")
-    if negate is None:
-        negate = "negative" in item.maybe_text("annotations.type").lower()
-    text = item.text("description")
-    name = item.maybe_text("name")
-    guide = _rated(item, lost=negate)
-    if negate:
-        text = _AGAINST + text
-        guide = guide or "Full marks if what is described is not so; 0 if it is."
-    return Points(
-        text=text,
-        points=weight,
-        id=item.identifier("id") or name,
-        title=name,
-        guide=guide,
-    )
-
-
-def _number_or(default: float, item: Row, name: str) -> float:
-    if item.get(name) is None:
-        return default
-    return item.number(name)
-
-
-def _rated(item: Row, *, lost: bool) -> str:
-    """Return the guide for the type of rating of a criterion."""
-    kind = item.maybe_text("type") or "binary"
-    match kind:
-        case "binary":
-            return ""
-        case "likert":
-            high = _number_or(5.0, item, "points")
-            return _between(1.0, high, lost=lost)
-        case "numeric":
-            low = _number_or(0.0, item, "min")
-            high = _number_or(1.0, item, "max")
-            return _between(low, high, lost=lost)
-        case "rubric":
-            return scale_of(item, lost=lost)
-        case _:
-            raise item.error(
-                "must be `binary`, `likert`, `numeric` or `rubric`", "type"
-            )
-
-
-def _between(low: float, high: float, *, lost: bool) -> str:
-    scale = f"Rate from {low:g} to {high:g}; what lies between earns in proportion."
-    levels = [(0.0, f"{low:g}"), (1.0, f"{high:g}")]
-    ends = guide_of(levels, lost=lost)
-    return f"{scale}\n{ends}"
 
 
 def read_rubric_spec(row: Row) -> Iterator[Draft]:

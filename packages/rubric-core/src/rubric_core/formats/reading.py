@@ -12,7 +12,7 @@ from typing import cast
 from rubric_core.data.dataset import READERS, read_tasks
 from rubric_core.errors import ConfigError, NotJsonError, RubricFileError, SchemaError
 from rubric_core.files import decode, read_file, read_lines
-from rubric_core.formats import checklists, libraries, scales
+from rubric_core.formats import checklists, harbor, libraries, rewardkit, scales
 from rubric_core.formats.columns import shortened
 from rubric_core.formats.draft import Draft, Imported, imported, unknown_format
 from rubric_core.formats.fields import Fields, LeftOut, left_out_of
@@ -24,7 +24,7 @@ from rubric_core.formats.tables import read_table
 
 def import_formats() -> tuple[str, ...]:
     """Return the names of all formats that can be read, sorted."""
-    return tuple(sorted({"paper", _CHECKEVAL, _TABLE, *_ROWS, *_RUBRICS}))
+    return tuple(sorted({"paper", _CHECKEVAL, _HARBOR, _TABLE, *_ROWS, *_RUBRICS}))
 
 
 def import_tasks(
@@ -40,12 +40,12 @@ def import_tasks(
     Args:
         name: one of `import_formats()`.
         path: a `.jsonl`, `.json`, `.parquet` or `.toml` file, as the format has it; a `.csv`,
-            `.tsv`, `.txt` or `.xlsx` file for a table.
+            `.tsv`, `.txt` or `.xlsx` file for a table; a folder for harbor.
         options: options that some formats need.
         on_reject: called with the error of each row that holds no usable task, which is then left
             out. Left out, the first such row ends the reading.
-        on_note: called with each sentence on how a table was read: the part of a rubric that each
-            column is taken for, and the columns that are not read.
+        on_note: called with each sentence on how a table was read, such as the part of a rubric
+            that each column is taken for, or on what the rubrics of folders lack.
 
     Returns:
         The tasks, in file order.
@@ -63,7 +63,9 @@ def import_tasks(
         tasks = read_tasks(path)
         return (Imported(source_id=task.task_id, task=task) for task in tasks)
     left_out = left_out_of(name, options.leave_out)
-    if name == _TABLE:
+    if name == _HARBOR:
+        drafts = harbor.read_harbor(path, left_out, on_note or _say_nothing)
+    elif name == _TABLE:
         drafts = _tabled(path, options, on_note or _say_nothing)
     elif name == _CHECKEVAL or name in _RUBRICS:
         drafts = _crossed(name, path, options, left_out)
@@ -77,7 +79,7 @@ def import_tasks(
     return _imported(drafts, path, on_reject)
 
 
-_Read = Callable[[], tuple[Draft, Fields]]
+_Read = Callable[[], tuple[Draft, Fields] | Imported]
 
 
 def _check_options(name: str, options: ImportOptions) -> None:
@@ -138,12 +140,13 @@ _ROWS: dict[str, _RowReader] = {
 _RUBRICS: dict[str, Callable[[Row], Iterator[Draft]]] = {
     "criteria": libraries.read_criteria,
     "hellobench": checklists.read_hellobench,
-    "rewardkit": libraries.read_rewardkit,
+    "rewardkit": rewardkit.read_rewardkit,
     "rubric_spec": libraries.read_rubric_spec,
 }
 """Formats whose files may hold rubrics without questions; `criteria` is verifiers', `rubric`'s and
 autorubric's."""
 _CHECKEVAL = "checkeval"
+_HARBOR = "harbor"
 _TABLE = "table"
 
 
@@ -154,7 +157,8 @@ def _imported(
 ) -> Iterator[Imported]:
     for number, read in enumerate(drafts, 1):
         try:
-            yield imported(*read())
+            outcome = read()
+            yield outcome if isinstance(outcome, Imported) else imported(*outcome)
         except SchemaError as error:
             if not isinstance(error, RubricFileError):
                 error = RubricFileError(

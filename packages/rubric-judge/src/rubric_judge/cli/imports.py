@@ -52,14 +52,15 @@ def import_rubrics(  # noqa: PLR0913  # a flag each
     Every field of a row is read, or left out on purpose and counted, or the row is rejected.
 
     Formats: biggen, checkeval, checklist (any list of criteria), criteria (verifiers, rubric,
-    autorubric), deep_research_bench, dr_tulu, feedback_collection, gdpval, healthbench, hellobench,
-    inverse_if, multichallenge, openrubrics, paper, paperbench, prbench, profbench, prometheus, rar,
-    researchrubrics, rewardkit, rubric_spec, rubrichub, scholarqabench, table (one row a
-    criterion, .csv or .xlsx), tinker, wildbench, writingbench.
+    autorubric), deep_research_bench, dr_tulu, feedback_collection, gdpval, harbor (task folders),
+    healthbench, hellobench, inverse_if, multichallenge, openrubrics, paper, paperbench, prbench,
+    profbench, prometheus, rar, researchrubrics, rewardkit, rubric_spec, rubrichub, scholarqabench,
+    table (one row a criterion, .csv or .xlsx), tinker, wildbench, writingbench.
 
     Args:
         format_: Name of the format.
-        source: File to read: JSON Lines, JSON, Parquet, TOML, CSV or .xlsx, as the format has it.
+        source: File to read: JSON Lines, JSON, Parquet, TOML, CSV or .xlsx, as the format has it; a
+            folder for harbor.
         out: File to write: .jsonl or .parquet.
         pitfalls: How criteria with negative weights that deny something are worded, where a data
             set has both kinds: worded (each by its verb: "does not mention ..." is a fault, "does

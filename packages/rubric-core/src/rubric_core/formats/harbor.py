@@ -1,0 +1,382 @@
+"""Reader of Harbor's task folders: the instruction, and the rubric in Reward Kit's judge files.
+
+    TASK/instruction.md    the question
+    TASK/task.toml         its name
+    TASK/tests/**/*.toml   judge files, and reward.toml, which weighs them
+
+The parts of one sum are followed from `reward` down to each criterion, so that criteria of several
+files weigh as they do there. Programs and files of the container are counted, and not read.
+"""
+
+import re
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import Final, cast
+
+from rubric_core.data.dataset import read_tasks
+from rubric_core.errors import RubricFileError
+from rubric_core.files import read_file
+from rubric_core.formats.draft import Draft, Imported, Points
+from rubric_core.formats.fields import Account, Fields, LeftOut
+from rubric_core.formats.rewardkit import (
+    MEAN,
+    SUM,
+    linear_aggregation,
+    read_judge_file,
+)
+from rubric_core.formats.row import Row
+
+OWN_TASK: Final = "rubric_task.jsonl"
+"""The file in `tests/` of a folder that was written here: the whole task, on the judge's side."""
+_REWARD: Final = "reward"
+_REWARD_TOML: Final = "reward_toml"
+_WHOLE: Final = 100.0
+"""The weight of a rubric out of several files: shares of it read as percent."""
+_INSIDE: Final = "/tests/"
+"""The tests, as a container has them."""
+_CANARY: Final = re.compile(r"^(<!--.*canary.*-->|#.*canary.*)$", re.IGNORECASE)
+"""Lines that Harbor takes off the beginning of an instruction."""
+
+Note = Callable[[str], None]
+
+
+@dataclass(slots=True)
+class _Notes:
+    """Sentences for the user, each kind once."""
+
+    say: Note
+    kinds: set[str] = field(default_factory=set[str])
+
+    def add(self, kind: str, note: str) -> None:
+        if kind not in self.kinds:
+            self.kinds.add(kind)
+            self.say(note)
+
+
+def read_harbor(
+    folder: Path, left_out: tuple[LeftOut, ...], on_note: Note
+) -> Iterator[Callable[[], tuple[Draft, Fields] | Imported]]:
+    """Yield the reading of each task in a folder: it is one, or holds some.
+
+    Args:
+        folder: a task, or a folder of tasks.
+        left_out: fields that are left out on purpose.
+        on_note: called with each sentence on what a rubric here lacks, once a kind.
+
+    Raises:
+        RubricFileError: no folder, or one without a task.
+    """
+    if not folder.is_dir():
+        problem = "not a folder: name a Harbor task, or a folder of tasks"
+        raise RubricFileError(problem, path=folder)
+    tasks = list(_tasks(folder))
+    if not tasks:
+        problem = "no Harbor task: a task is a folder with instruction.md and task.toml"
+        raise RubricFileError(problem, path=folder)
+    notes = _Notes(on_note)
+    for task in tasks:
+        yield partial(_read_task, task, left_out, notes)
+
+
+def _tasks(folder: Path) -> Iterator[Path]:
+    """Yield the task folders in a folder, at any depth, or itself."""
+    if any((folder / name).is_file() for name in ("task.toml", "instruction.md")):
+        yield folder
+        return
+    for child in sorted(folder.iterdir()):
+        if child.is_dir() and not child.is_symlink() and not child.name.startswith("."):
+            yield from _tasks(child)
+
+
+def _read_task(
+    folder: Path, left_out: tuple[LeftOut, ...], notes: _Notes
+) -> tuple[Draft, Fields] | Imported:
+    config = _toml(folder / "task.toml", "a Harbor task has one")
+    if config.get("steps"):
+        problem = (
+            "has [[steps]], each with an instruction and tests of its own: a task here has one "
+            "question"
+        )
+        raise RubricFileError(problem, path=folder / "task.toml")
+    tests = folder / "tests"
+    if not tests.is_dir():
+        raise RubricFileError(
+            "there is no tests/ in it: Harbor's verifier, and the rubric, are there",
+            path=folder,
+        )
+    if (own := tests / OWN_TASK).is_file():
+        return _own_task(folder, own)
+    return _Reader(folder, config, notes).read(left_out)
+
+
+def _own_task(folder: Path, file: Path) -> Imported:
+    tasks = list(read_tasks(file))
+    if len(tasks) != 1:
+        problem = f"must hold one task, not {len(tasks)}"
+        raise RubricFileError(problem, path=file)
+    return Imported(folder.name, tasks[0])
+
+
+@dataclass(slots=True)
+class _Group:
+    """One folder of tests: judge files, folders and the weights of both."""
+
+    path: Path
+    judges: dict[str, Row] = field(default_factory=dict[str, Row])
+    groups: dict[str, "_Group"] = field(default_factory=dict[str, "_Group"])
+    programs: set[str] = field(default_factory=set[str])
+    reward: Row | None = None
+
+    def count(self) -> int:
+        """Return how many judge files are in it, at any depth."""
+        return len(self.judges) + sum(group.count() for group in self.groups.values())
+
+    def without_empty(self) -> "_Group":
+        """Return it without folders that hold no judge file."""
+        kept: dict[str, _Group] = {}
+        programs = set(self.programs)
+        for name, group in self.groups.items():
+            if group.count():
+                kept[name] = group.without_empty()
+                continue
+            programs |= {name, *group.programs}
+            if group.reward is not None:
+                group.reward.leave_out("reward", "program")
+        return _Group(self.path, self.judges, kept, programs, self.reward)
+
+
+@dataclass(slots=True)
+class _Reader:
+    """The reading of one task, with the account of its values."""
+
+    folder: Path
+    config: dict[str, object]
+    notes: _Notes
+    account: Account = field(default_factory=Account)
+    files: set[Path] = field(default_factory=set[Path])
+    """Files that were read."""
+
+    def read(self, left_out: tuple[LeftOut, ...]) -> tuple[Draft, Fields]:
+        tests = self.folder / "tests"
+        record: dict[str, object] = {"config": self.config}
+        record["tests"], group = self._group(tests, "tests")
+        group = group.without_empty()
+        whole = Row(record, self.folder, 1, account=self.account)
+        if not group.count():
+            raise RubricFileError(
+                "no .toml in it has a [[criterion]], so there is no rubric: its tests are "
+                "programs, which nothing here runs",
+                path=tests,
+            )
+        record["instruction"] = self._instruction()
+        question = whole.text("instruction")
+        prior = self.folder / "trajectory.json"
+        if prior.is_file():
+            record["trajectory"] = prior.name
+        criteria = tuple(self._criteria(group))
+        reference = self._reference(group)
+        record["programs"], record["files"] = self._others(tests)
+        self._note_programs(group)
+        name = whole.maybe_text("config.task.name") or self.folder.name
+        draft = Draft(criteria, (("user", question),), name, reference)
+        return draft, whole.close(left_out)
+
+    def _instruction(self) -> str:
+        path = self.folder / "instruction.md"
+        if not path.is_file():
+            raise RubricFileError("there is no instruction.md in it", path=self.folder)
+        self.files.add(path)
+        lines = _text(path).split("\n")
+        while lines and (not lines[0].strip() or _CANARY.match(lines[0].strip())):
+            lines.pop(0)
+        return "\n".join(lines).strip()
+
+    def _group(self, path: Path, place: str) -> tuple[dict[str, object], _Group]:
+        """Return the TOML of a folder of tests, and it as a group."""
+        group = _Group(path)
+        record: dict[str, object] = {}
+        for child in sorted(path.iterdir()):
+            name = child.name.replace(".", "_")
+            if child.is_dir():
+                if not child.name.startswith((".", "__")):
+                    record[name], group.groups[name] = self._group(
+                        child, f"{place}.{name}"
+                    )
+                continue
+            if child.suffix == ".py":
+                group.programs.add(child.stem)
+            if child.suffix != ".toml":
+                continue
+            fields = _toml(child, "it was there before")
+            is_judge = "judge" in fields or "criterion" in fields
+            if not is_judge and child.name != "reward.toml":
+                continue
+            self.files.add(child)
+            name = child.stem.replace(".", "_") if is_judge else _REWARD_TOML
+            row = Row(fields, child, 1, f"{place}.{name}", self.account)
+            if name in record:
+                raise RubricFileError(f"two parts are called {name!r}", path=path)
+            record[name] = fields
+            if is_judge:
+                group.judges[name] = row
+            else:
+                group.reward = row
+        if both := set(group.judges) & set(group.groups):
+            raise RubricFileError(f"two parts are called {min(both)!r}", path=path)
+        return record, group
+
+    def _criteria(self, group: _Group) -> Iterator[Points]:
+        """Yield all criteria, each with its part of `reward`; a single file's as they stand."""
+        is_mean = group.count() > 1
+        spec = _spec_of(group, is_root=True)
+        if spec is None and group.groups and is_mean:
+            self.notes.add(
+                "dimensions",
+                f"{group.path}: several dimensions and no [[reward]] named {_REWARD!r}, so "
+                "they weigh alike here",
+            )
+        yield from _parts(group, spec, _WHOLE if is_mean else 1.0, is_mean=is_mean)
+
+    def _reference(self, group: _Group) -> str:
+        """Return the text of the reference answer that judge files name in `tests/`, or ""."""
+        tests = (self.folder / "tests").resolve()
+        reference = ""
+        for row in _judges(group):
+            name = row.get("judge.reference")
+            if not isinstance(name, str) or not name.startswith(_INSIDE):
+                continue
+            file = (tests / name.removeprefix(_INSIDE)).resolve()
+            if not file.is_relative_to(tests) or not file.is_file():
+                continue
+            row.take("judge.reference")
+            self.files.add(file)
+            text = _text(file)
+            if reference not in ("", text):
+                raise row.error(
+                    "names a second reference of one question", "judge.reference"
+                )
+            reference = text
+        return reference
+
+    def _others(self, tests: Path) -> tuple[list[str], list[str]]:
+        """Return the files that were not read: programs of the tests, and all others."""
+        read_files = {file.resolve() for file in self.files}
+        read_files.add((self.folder / "task.toml").resolve())
+        read_files.add((self.folder / "trajectory.json").resolve())
+        programs: list[str] = []
+        others: list[str] = []
+        for file in sorted(self.folder.rglob("*")):
+            if not file.is_file() or file.resolve() in read_files:
+                continue
+            is_program = file.suffix in (".py", ".sh", ".bat") and file.is_relative_to(
+                tests
+            )
+            (programs if is_program else others).append(
+                str(file.relative_to(self.folder))
+            )
+        return programs, others
+
+    def _note_programs(self, group: _Group) -> None:
+        if programs := sorted(_programs(group)):
+            self.notes.add(
+                "programs",
+                f"{group.path}: criteria that are programs ({', '.join(programs)}) are not in "
+                "the rubric, and the others weigh as if they were all",
+            )
+
+
+def _judges(group: _Group) -> Iterator[Row]:
+    inner = chain.from_iterable(map(_judges, group.groups.values()))
+    return chain(group.judges.values(), inner)
+
+
+def _programs(group: _Group) -> set[str]:
+    return group.programs.union(*map(_programs, group.groups.values()))
+
+
+def _parts(
+    group: _Group, spec: Row | None, share: float, *, is_mean: bool
+) -> Iterator[Points]:
+    """Yield the criteria of a group, whose share of the whole is given."""
+    weights = _weights(group, spec)
+    how = MEAN if spec is None else linear_aggregation(spec, "aggregation")
+    if how == MEAN and min(weights.values()) < 0:
+        problem = f"a weight is negative, which only {SUM!r} may have"
+        raise RubricFileError(problem, path=group.path)
+    total = sum(weights.values()) if how == MEAN else 1.0
+    for name, weight in weights.items():
+        part = share * weight / total if total else 0.0
+        if name in group.groups:
+            inner = group.groups[name]
+            inner_spec = _spec_of(inner, is_root=False)
+            yield from _parts(inner, inner_spec, part, is_mean=is_mean)
+        else:
+            row = group.judges[name]
+            aggregation = linear_aggregation(row, "scoring.aggregation")
+            yield from read_judge_file(
+                row, share=part, is_mean=is_mean, aggregation=aggregation
+            )
+
+
+def _spec_of(group: _Group, *, is_root: bool) -> Row | None:
+    """Return the `[[reward]]` that weighs a group: at the top the one named so, below the only one.
+
+    Others at the top make other numbers, and are left out.
+    """
+    row = group.reward
+    if row is None or row.get("reward") is None:
+        return None
+    chosen = None
+    for place, spec in enumerate(row.rows("reward")):
+        if is_root and spec.get("name") != _REWARD:
+            row.leave_out(f"reward.{place}", "reward")
+            continue
+        if chosen is not None:
+            raise row.error("must have one table that counts", "reward")
+        spec.maybe_text("name")
+        chosen = spec
+    return chosen
+
+
+def _weights(group: _Group, spec: Row | None) -> dict[str, float]:
+    """Return the weight of each judge file and folder in a group."""
+    weights = dict.fromkeys(group.groups, 1.0)
+    for name, row in group.judges.items():
+        weights[name] = (
+            1.0 if row.get("judge.weight") is None else row.number("judge.weight")
+        )
+    if spec is None or spec.get("weights") is None:
+        return weights
+    own_weights = spec.inner("weights")
+    for name in own_weights.fields:
+        own = name.replace(".", "_")
+        number = own_weights.number(name)
+        if own in weights:
+            weights[own] = number
+        elif name not in group.programs:
+            known = ", ".join(map(repr, sorted({*weights, *group.programs})))
+            raise own_weights.error(
+                f"is no part of these tests, which are {known}", name
+            )
+    return weights
+
+
+def _toml(path: Path, why: str) -> dict[str, object]:
+    if not path.is_file():
+        raise RubricFileError(f"there is no {path.name} in it: {why}", path=path.parent)
+    try:
+        document: Mapping[str, object] = tomllib.loads(_text(path))
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise RubricFileError(f"not TOML: {error}", path=path) from None
+    return cast("dict[str, object]", document)
+
+
+def _text(path: Path) -> str:
+    try:
+        return read_file(path).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise RubricFileError(f"not UTF-8: {error}", path=path) from None
