@@ -242,7 +242,9 @@ def test_a_task_looks_up_no_document_of_a_later_split(tmp_path: Path) -> None:
     levels = {}
     for split in ("train", "validation", "test"):
         row, _ = lookup.add_to(ROW, split=split)
-        levels[split] = {lookup._split(one["doc_hash"]) for one in row["context"]}
+        levels[split] = {
+            lookup._config.split_of(one["doc_hash"]) for one in row["context"]
+        }
     lookup.close()
 
     assert levels["train"] == {"train"}

@@ -4,6 +4,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from itertools import pairwise
 from typing import TypeAlias
 
@@ -54,6 +55,14 @@ def is_phrase(text: str) -> bool:
     characters = "".join(text.split())
     letters = sum(map(str.isalpha, characters))
     return letters >= _MIN_PHRASE_LETTERS * len(characters)
+
+
+def base_form(word: str, verbs: AbstractSet[str]) -> str:
+    """Return the base form of a verb in the first or third person, or "" for any other word."""
+    for form in language.base_forms(word):
+        if form in verbs:
+            return form
+    return ""
 
 
 _VOWEL = re.compile("[aeiouyAEIOUY]")
@@ -169,7 +178,7 @@ def _is_nameable(run: Sequence[str], terms: CorpusTerms) -> bool:
         return False
     if not PROSE_VERBS.isdisjoint(words):
         return False
-    if any(not PROSE_VERBS.isdisjoint(language.base_forms(word)) for word in words):
+    if any(base_form(word, PROSE_VERBS) for word in words):
         return False
     if not terms.is_name(run[-1]) and not terms.is_clear_noun(last):
         return False
