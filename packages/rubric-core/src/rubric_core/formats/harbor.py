@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Final, cast
+from typing import cast
 
 from rubric_core.data.dataset import read_tasks
 from rubric_core.errors import RubricFileError
@@ -30,15 +30,15 @@ from rubric_core.formats.rewardkit import (
 )
 from rubric_core.formats.row import Row
 
-OWN_TASK: Final = "rubric_task.jsonl"
+OWN_TASK = "rubric_task.jsonl"
 """The file in `tests/` of a folder that was written here: the whole task, on the judge's side."""
-_REWARD: Final = "reward"
-_REWARD_TOML: Final = "reward_toml"
-_WHOLE: Final = 100.0
+_REWARD = "reward"
+_REWARD_TOML = "reward_toml"
+_WHOLE = 100.0
 """The weight of a rubric out of several files: shares of it read as percent."""
-_INSIDE: Final = "/tests/"
+_INSIDE = "/tests/"
 """The tests, as a container has them."""
-_CANARY: Final = re.compile(r"^(<!--.*canary.*-->|#.*canary.*)$", re.IGNORECASE)
+_CANARY = re.compile(r"^(<!--.*canary.*-->|#.*canary.*)$", re.IGNORECASE)
 """Lines that Harbor takes off the beginning of an instruction."""
 
 Note = Callable[[str], None]

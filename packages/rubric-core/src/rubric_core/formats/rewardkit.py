@@ -1,16 +1,15 @@
 """Reader of Reward Kit's judge files: criteria, and their part of the sum that is the reward."""
 
 from collections.abc import Iterator
-from typing import Final
 
 from rubric_core.formats.draft import Draft, Points
 from rubric_core.formats.guides import guide_of, scale_of
 from rubric_core.formats.row import Row
 
-MEAN: Final = "weighted-mean"
-SUM: Final = "weighted-sum"
-_AGAINST: Final = "Must not hold: "
-_AGAINST_GUIDE: Final = "Full marks if what is described is not so; 0 if it is."
+MEAN = "weighted-mean"
+SUM = "weighted-sum"
+_AGAINST = "Must not hold: "
+_AGAINST_GUIDE = "Full marks if what is described is not so; 0 if it is."
 
 
 def read_rewardkit(row: Row) -> Iterator[Draft]:
