@@ -10,6 +10,7 @@ import math
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from enum import StrEnum
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -283,6 +284,11 @@ class BaseResourcesServerConfig(BaseModel):
     name: str = "rubric"
 
 
+class ReverifyMode(StrEnum):
+    STATELESS = "stateless"
+    UNKNOWN = "unknown"
+
+
 class SimpleResourcesServer(BaseModel):
     config: BaseResourcesServerConfig
 
@@ -303,6 +309,7 @@ def gym(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         BaseResourcesServerConfig,
         BaseVerifyRequest,
         BaseVerifyResponse,
+        ReverifyMode,
         SimpleResourcesServer,
     )
     modules: dict[str, dict[str, Any]] = {

@@ -3,17 +3,116 @@
 The classes are bound to the stack when they are first asked for, so they are not in `__all__`.
 """
 
+from collections import defaultdict
+from collections.abc import Iterable
 from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from rubric_core import Thoughts
+from rubric_core import (
+    ConfigError,
+    Criterion,
+    MissingExtraError,
+    Outcome,
+    Rubric,
+    Task,
+    Thoughts,
+    criterion_scores_z,
+)
 from rubric_judge.adapters import rows, scoring
 
-__all__ = ["Bound", "bind"]
+__all__ = ["Bound", "Components", "ComponentsBy", "bind"]
 
-_INSTALL: Final = "nemo-gym"
+_INSTALL: Final = "'nemo-gym>=0.5'"
+_JUDGE: Final = "nemo_gym.judge"
+
+ComponentsBy = Literal["none", "criteria", "kinds"]
+"""Way to split a reward into components."""
+
+
+class Components:
+    """The parts of a reward, under the same names for every task.
+
+    A trainer of several rewards fixes their names for the whole run, while rubrics differ from task
+    to task. A part is w_j z_j / W, so that the parts of a response add up to its reward; a name
+    that a task has no criterion for is 0 for all its responses, which moves no advantage.
+    """
+
+    def __init__(self, by: ComponentsBy, tasks: Iterable[Task]) -> None:
+        """Find the names that the tasks need.
+
+        Args:
+            by: `criteria`, a name for each place in a rubric, as many as the longest has; `kinds`,
+                a name for each kind of criterion that occurs; or `none`.
+            tasks: all tasks.
+
+        Raises:
+            ConfigError: no task is known.
+        """
+        self.by: ComponentsBy = by
+        rubrics = [task.rubric for task in tasks]
+        if by != "none" and not rubrics:
+            raise ConfigError(
+                f"components: {by!r} needs `tasks`, for every task must have the same names",
+                location="components",
+            )
+        longest = max(map(len, rubrics), default=0)
+        self._digits = len(str(longest))
+        names: Iterable[str] = ()
+        if by == "criteria":
+            names = map(self._place, range(longest))
+        elif by == "kinds":
+            names = {
+                self._kind(criterion) for rubric in rubrics for criterion in rubric
+            }
+        self.names: tuple[str, ...] = tuple(sorted(names))
+        """The names, sorted; none for `none`."""
+
+    def of(self, judgement: scoring.Judgement) -> dict[str, float]:
+        """Return the parts of a judgement's reward, by name.
+
+        Raises:
+            ConfigError: the row's own rubric needs a name that no known task has.
+        """
+        rubric = judgement.view.rubric
+        parts = dict.fromkeys(self.names, 0.0)
+        added = defaultdict[str, float](float)
+        for name, share in zip(
+            self._names_of(rubric), self._shares(judgement), strict=True
+        ):
+            added[name] += share
+        if self.by != "none" and (unknown := added.keys() - parts):
+            raise ConfigError(
+                f"components: the row's rubric needs {min(unknown)!r}, which no task of `tasks` "
+                "has: add the task there",
+                location="components",
+            )
+        return parts | added if self.by != "none" else {}
+
+    def _names_of(self, rubric: Rubric) -> Iterable[str]:
+        if self.by == "kinds":
+            return map(self._kind, rubric)
+        return map(self._place, range(len(rubric)))
+
+    @staticmethod
+    def _shares(judgement: scoring.Judgement) -> list[float]:
+        rubric = judgement.view.rubric
+        if judgement.result.outcome is not Outcome.SCORED:
+            return [0.0] * len(rubric)
+        z_M = criterion_scores_z(judgement.result, rubric).tolist()
+        pairs = zip(rubric, z_M, strict=True)
+        return [
+            c.weight * z / rubric.total_weight if c.weight else 0.0 for c, z in pairs
+        ]
+
+    def _place(self, number: int) -> str:
+        return f"criterion_{number + 1:0{self._digits}d}"
+
+    @staticmethod
+    def _kind(criterion: Criterion) -> str:
+        return f"kind_{criterion.kind or 'none'}"
 
 
 class Bound(NamedTuple):
@@ -23,6 +122,7 @@ class Bound(NamedTuple):
     RubricVerifyRequest: type[Any]
     RubricVerifyResponse: type[Any]
     RubricResourcesServer: type[Any]
+    RubricVerifier: type[Any]
 
 
 @cache
@@ -30,10 +130,10 @@ def bind() -> Bound:
     """Return the classes, bound to the stack.
 
     Raises:
-        MissingExtraError: NeMo-Gym is not installed.
+        MissingExtraError: NeMo-Gym is not installed, or is older than 0.5.
     """
     server = scoring.stack_module("nemo_gym.base_resources_server", install=_INSTALL)
-    judge_error = scoring.stack_module("nemo_gym.judge", install=_INSTALL).JudgeError
+    judge_error = _judge_error()
 
     class RubricResourcesServerConfig(server.BaseResourcesServerConfig):
         """Settings of the server, beside the stack's own."""
@@ -45,8 +145,44 @@ def bind() -> Bound:
         ledger: str | None = None
         thoughts: Thoughts = "cut"
         log_judgements: bool = False
+        components: ComponentsBy = "none"
 
+    # A verdict depends on the request alone, so that rollouts may be judged again.
+    RubricResourcesServerConfig.REVERIFY_MODE = server.ReverifyMode.STATELESS
     request, response = _messages(server)
+
+    class RubricVerifier:
+        """The judging of a server without one: what the stack's verifier fixtures try."""
+
+        def __init__(
+            self, *, components: ComponentsBy = "none", **options: Any
+        ) -> None:
+            """Read the judge and the tasks; the options are those of `MaskingOptions`."""
+            self.scorer = scoring.RubricScorer(**options, can_log=True)
+            self.components = Components(components, self.scorer.known_tasks)
+
+        async def verify(self, body: Any) -> Any:  # the models above
+            """Judge the last message of a response.
+
+            Raises:
+                JudgeError: there was no judgement, which the stack counts as no measurement.
+            """
+            (judgement,) = await self.scorer.judge([_submission(body)])
+            if judgement.reward is None:
+                # The stack keeps the row out of its metrics, and NeMo-RL masks its loss.
+                body.instance_config = {**body.instance_config, "mask_sample": True}
+                raise judge_error(
+                    f"{judgement.result.reason}: {judgement.result.detail}"
+                )
+            numbers: dict[str, Any] = {
+                "reward": judgement.reward,
+                **judgement.metrics,
+                **judgement.criteria,
+                **judgement.log_entry,
+            }
+            if parts := self.components.of(judgement):
+                numbers |= {**parts, "reward_components": parts}
+            return response(**{**body.model_dump(), **numbers})
 
     class RubricResourcesServer(server.SimpleResourcesServer):
         """Judges the last message of a response."""
@@ -55,29 +191,47 @@ def bind() -> Bound:
 
         def model_post_init(self, context: object, /) -> None:
             server.SimpleResourcesServer.model_post_init(self, context)
-            names = set(scoring.MaskingOptions.__annotations__)
+            names = {*scoring.MaskingOptions.__annotations__, "components"}
             options = self.config.model_dump(include=names)
-            self._scorer = scoring.RubricScorer(**options, can_log=True)
+            self._verifier = RubricVerifier(**options)
 
         async def verify(self, body: Any) -> Any:  # the models above
-            (judgement,) = await self._scorer.judge([_submission(body)])
-            if judgement.reward is None:
-                # The stack keeps the row out of its metrics, and NeMo-RL masks its loss.
-                body.instance_config = {**body.instance_config, "mask_sample": True}
-                raise judge_error(
-                    f"{judgement.result.reason}: {judgement.result.detail}"
-                )
-            numbers = {
-                "reward": judgement.reward,
-                **judgement.metrics,
-                **judgement.criteria,
-                **judgement.log_entry,
-            }
-            return response(**{**body.model_dump(), **numbers})
+            return await self._verifier.verify(body)
 
     # FastAPI reads the request's model from here, and cannot see the names of this function.
     RubricResourcesServer.verify.__annotations__ = {"body": request, "return": response}
-    return Bound(RubricResourcesServerConfig, request, response, RubricResourcesServer)
+    return Bound(
+        RubricResourcesServerConfig,
+        request,
+        response,
+        RubricResourcesServer,
+        RubricVerifier,
+    )
+
+
+def _judge_error() -> type[Exception]:
+    """Return the error by which a server says that it has no measurement.
+
+    Raises:
+        MissingExtraError: the release has none.
+    """
+    try:
+        return scoring.stack_module(_JUDGE, install=_INSTALL).JudgeError
+    except MissingExtraError as error:
+        cause = error.__cause__
+        if not isinstance(cause, ModuleNotFoundError) or cause.name != _JUDGE:
+            raise
+    raise MissingExtraError(
+        f"nemo-gym {_installed()} has no {_JUDGE!r}, by which a judge that failed is no reward: "
+        f"pip install {_INSTALL}"
+    )
+
+
+def _installed() -> str:
+    try:
+        return version("nemo-gym")
+    except PackageNotFoundError:
+        return "of another version"
 
 
 def _messages(server: Any) -> tuple[type[Any], type[Any]]:

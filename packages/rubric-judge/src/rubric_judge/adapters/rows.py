@@ -118,6 +118,11 @@ class TaskSource:
         self.pooling = Pooling.of(tasks.values())
         """Pools of criteria that share a metric; by kind alone where the tasks are not known."""
 
+    @property
+    def known(self) -> Iterable[Task]:
+        """The tasks that are known by id."""
+        return self._tasks.values()
+
     def view(
         self, row: Mapping[str, object], *, prompt: object, response: object
     ) -> JudgeView:

@@ -11,7 +11,7 @@ import os
 import threading
 import weakref
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
@@ -32,6 +32,7 @@ from rubric_core import (
     JudgeView,
     Outcome,
     Pooling,
+    Task,
     Thought,
     Thoughts,
     Unanswered,
@@ -276,6 +277,11 @@ class RubricScorer:
         if self._ledger is not None:
             Ledger(self._ledger).close()
         self._begin()
+
+    @property
+    def known_tasks(self) -> Iterable[Task]:
+        """The tasks on the judge's side; none where every row brings its rubric."""
+        return self._tasks.known
 
     def views(self, submissions: Sequence[Submission]) -> list[JudgeView]:
         """Return the judge's views of submissions.
