@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
@@ -25,8 +25,8 @@ from rubric_judge.adapters import rows, scoring
 
 __all__ = ["Bound", "Components", "ComponentsBy", "bind"]
 
-_INSTALL: Final = "'nemo-gym>=0.5'"
-_JUDGE: Final = "nemo_gym.judge"
+_INSTALL = "'nemo-gym>=0.5'"
+_JUDGE = "nemo_gym.judge"
 
 ComponentsBy = Literal["none", "criteria", "kinds"]
 """Way to split a reward into components."""
