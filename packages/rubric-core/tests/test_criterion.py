@@ -87,6 +87,7 @@ def test_reveal_returns_what_the_criterion_was_made_of() -> None:
         "expected_keywords": ["k"],
         "expected_concepts": ["c"],
         "kind": "cause",
+        "judges": "turn_2",
     }
 
     assert Criterion.model_validate(fields).reveal() == fields

@@ -121,6 +121,7 @@ def test_every_prompt_file_is_used() -> None:
         "criteria_v1.jinja",
         "criterion_v1.jinja",
         "evidence_v1.txt",
+        "excerpt_v1.txt",
         "listwise_system_v1.txt",
         "listwise_v1.jinja",
         "paper_v1.jinja",

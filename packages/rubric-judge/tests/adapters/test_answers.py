@@ -19,8 +19,9 @@ from rubric_core import (
     Thought,
     ThoughtTags,
 )
+from rubric_core.traces.messages import answer_from, text_of
 from rubric_judge import LexicalJudge
-from rubric_judge.adapters.answers import answer_behind, answer_from, text_of
+from rubric_judge.adapters.answers import answer_behind
 from rubric_judge.adapters.openrlhf import answer_in
 from rubric_judge.adapters.scoring import RubricScorer, Submission
 from rubric_judge.adapters.verl import compute_score

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from rubric_core import ConfigError, RubricFileError, SchemaError, Task
-from rubric_judge.adapters.answers import text_of
+from rubric_core.traces.messages import text_of
 from rubric_judge.adapters.rows import TaskSource, joined_row, label_row, task_source
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Final, NoReturn
 
 from pydantic import AfterValidator, Field, GetCoreSchemaHandler
@@ -13,11 +14,16 @@ from pydantic_core import core_schema
 
 from rubric_core.errors import SchemaError
 from rubric_core.files import text_sha256
+from rubric_core.schema.judged import Judged
 from rubric_core.schema.kinds import CriterionKind
 from rubric_core.schema.sealed import Identifier, Many, Sealed, Text
 
 if TYPE_CHECKING:
     from rubric_core.arrays import FloatArray
+
+
+_LEFT_OUT_UNSET = ("kind", "judges")
+"""Fields that a row of the paper does not have."""
 
 
 def _no_penalty(weight: float) -> float:
@@ -72,15 +78,21 @@ class Criterion(Sealed):
     kind: CriterionKind | None = Field(default=None, repr=False, exclude=True)
     """The kind of claim that the description states; None where that is not stated."""
 
+    judges: Judged = Field(default=None, repr=False, exclude=True)
+    """The part of a trace that is judged: `every_turn`, `turn_2` or another turn of the policy,
+    `tool_use` or `full_trace`; None for its last reply."""
+
     def reveal(self) -> dict[str, object]:
         """Return every field under the paper's names, texts included: for judges and datasets."""
         row: dict[str, object] = {}
         for name, value in self:
-            if name == "kind":
+            if name in _LEFT_OUT_UNSET:
                 continue
             row[name] = value if isinstance(value, str | float) else list(value)
-        if self.kind is not None:  # a row of the paper has no such key
+        if self.kind is not None:
             row["kind"] = self.kind.value
+        if self.judges is not None:
+            row["judges"] = self.judges
         return row
 
 
@@ -156,6 +168,22 @@ class Rubric(Sealed):
 
         return effective_criteria(self.weights_M)
 
+    @property
+    def judges_traces(self) -> bool:
+        """Whether a criterion judges something else than the last reply."""
+        return any(c.judges is not None for c in self.criteria)
+
+    def of_replies(self, ids: Container[str] | None = None) -> Rubric:
+        """Return the rubric of some criteria, none of which names what it judges.
+
+        The same object for the same ids, as judges keep what they make of a rubric.
+
+        Args:
+            ids: the criteria, one with a weight at least; all of them where left out.
+        """
+        chosen = tuple(c.id for c in self.criteria if ids is None or c.id in ids)
+        return _of_replies(self, chosen)
+
     def check_scores(self, scores: Mapping[str, float]) -> None:
         """Refuse scores that are not this rubric's: every id once, 0 ≤ s_j ≤ w_j.
 
@@ -189,6 +217,16 @@ class Rubric(Sealed):
 
     def __getitem__(self, criterion_id: str) -> Criterion:
         return {c.id: c for c in self.criteria}[criterion_id]
+
+
+@lru_cache(maxsize=1024)
+def _of_replies(rubric: Rubric, ids: tuple[str, ...]) -> Rubric:
+    criteria = tuple(
+        criterion.model_copy(update={"judges": None})
+        for criterion in rubric.criteria
+        if criterion.id in ids
+    )
+    return Rubric(criteria=criteria)
 
 
 _LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")

@@ -11,8 +11,10 @@ from rubric_core.errors import NotJsonError, SchemaError
 from rubric_core.files import canonical_json, decode, text_sha256
 from rubric_core.schema.answer import Answer, Thought, Unanswered, answer_of, unanswered
 from rubric_core.schema.context import OptionalContext, as_message, as_plain_text
+from rubric_core.schema.judged import EVERY_TURN, FULL_TRACE
 from rubric_core.schema.rubric import Criteria, Grounding, Rubric
 from rubric_core.schema.sealed import Identifier, Many, Prose, Sealed, Text, not_blank
+from rubric_core.schema.trace import Excerpt
 
 
 class PolicyView(Sealed):
@@ -63,10 +65,52 @@ class JudgeView(Sealed):
     thought: Thought = Thought.NONE
     """Whether the policy wrote a thought before its answer."""
 
+    excerpt: Excerpt | None = Field(default=None, repr=False, exclude=True)
+    """The part of a trace that is judged, where that is more than a response alone; `response` is
+    then the text that the policy wrote in it, without calls and without what tools returned."""
+
     @property
     def unanswered(self) -> Unanswered | None:
-        """Why there is nothing to judge; None where there is an answer."""
+        """Why there is nothing to judge; None where there is an answer, or a call of a tool."""
+        if self.excerpt is not None and self.excerpt.has_judged:
+            return None
         return unanswered(self.response, self.thought)
+
+    def of_answer(self) -> JudgeView:
+        """Return the view with all criteria about the response, which is all that there is.
+
+        Raises:
+            SchemaError: a criterion judges a later turn, or the use of tools.
+        """
+        if not self.rubric.judges_traces:
+            return self
+        for criterion in self.rubric:
+            if criterion.judges not in (None, EVERY_TURN, "turn_1", FULL_TRACE):
+                raise SchemaError(
+                    f"criterion {criterion.id!r} judges {criterion.judges!r}, and the response is "
+                    "one text: hand over the trace, as docs/judge/traces.md says",
+                    field=f"criteria.{criterion.id}.judges",
+                )
+        return self.model_copy(update={"rubric": self.rubric.of_replies()})
+
+    @property
+    def unwritten(self) -> Unanswered | None:
+        """Why there is no text to judge, for judges that read text alone."""
+        return unanswered(self.response, self.thought)
+
+    @property
+    def identity(self) -> str:
+        """The response as keys and draws take it: with the excerpt, where there is one."""
+        if self.excerpt is None:
+            return self.response
+        return f"{self.response}\x1f{self.excerpt.identity}"
+
+    @property
+    def quotable(self) -> str:
+        """The text of the policy where a judge's quotes may stand."""
+        if self.excerpt is None:
+            return self.response
+        return self.excerpt.judged_text
 
 
 class SftExample(Sealed):
@@ -258,8 +302,20 @@ class Task(Sealed):
         Args:
             response: a completion, whose answer is found as `answer_of` does by default; or
                 the answer itself.
+
+        Raises:
+            SchemaError: a criterion judges something that one response does not have: a later turn,
+                or the use of tools.
         """
         answer = answer_of(response) if isinstance(response, str) else response
+        return self.whole_view(answer).of_answer()
+
+    def whole_view(self, answer: Answer) -> JudgeView:
+        """Return the view of the last reply with all criteria, which `trace_views` divides.
+
+        Args:
+            answer: the last reply of a trace.
+        """
         return JudgeView(
             task_id=self.task_id,
             question=self.question,

@@ -10,7 +10,7 @@ from statistics import fmean
 from typing import Any
 
 from rubric_core import Thoughts, opens_thought
-from rubric_judge.adapters.answers import text_of
+from rubric_core.traces.messages import text_of
 from rubric_judge.adapters.scoring import (
     Judgement,
     Submission,

@@ -22,8 +22,8 @@ from rubric_core.errors import NotJsonError
 from rubric_core.files import decode
 from rubric_core.nearest import no_such_file
 from rubric_core.schema.task import criteria_of, task_id_of
+from rubric_core.traces.messages import answer_from, text_of
 from rubric_judge import events
-from rubric_judge.adapters.answers import answer_from, text_of
 
 ROW_FIELDS = ("task_id", "rubric", "criteria", "passage", "question", "doc_hash")
 """The columns of a row that are read; a line of a task file has more, which no judge sees."""
@@ -126,7 +126,9 @@ class TaskSource:
     def view(
         self, row: Mapping[str, object], *, prompt: object, response: object
     ) -> JudgeView:
-        """Return the judge's view of a response.
+        """Return the judge's view of a response, with all criteria.
+
+        Those that judge more than a response are for `trace_views`; `of_answer` refuses them.
 
         Args:
             row: `task_id` of a known task; or `rubric` (criteria in the paper's JSON, as a list or
@@ -144,7 +146,7 @@ class TaskSource:
         task = self._tasks.get(str(row.get("task_id")))
         if task is not None:
             self._notice_other_task(task, prompt)
-            return task.judge_view(answer)
+            return task.whole_view(answer)
         column = _rubric_column(row)
         if column is None:
             if "task_id" not in row:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
 from inspect import Parameter, Signature, signature
+from itertools import islice
 from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple, TypeVar, Unpack
@@ -44,7 +45,9 @@ from rubric_core.reward.projection import (
     criterion_scores_z,
     normalized_reward,
 )
-from rubric_judge.adapters.answers import answer_from
+from rubric_core.schema.trace import Trace
+from rubric_core.traces.messages import answer_from
+from rubric_core.traces.views import TraceViews, answer_view, trace_views
 from rubric_judge.adapters.options import (
     MaskingOptions,
     Options,
@@ -109,6 +112,9 @@ class Submission(NamedTuple):
 
     opened: bool = False
     """Whether the prompt, as the policy read it, opened a thought."""
+
+    trace: Callable[[], Trace] | None = None
+    """Reads the trace that ends with the response, for criteria that judge more than that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,21 +289,25 @@ class RubricScorer:
         """The tasks on the judge's side; none where every row brings its rubric."""
         return self._tasks.known
 
-    def views(self, submissions: Sequence[Submission]) -> list[JudgeView]:
-        """Return the judge's views of submissions.
+    def views(self, submissions: Sequence[Submission]) -> list[TraceViews]:
+        """Return the judge's views of submissions, one of each unless it is a trace.
 
         Raises:
             ConfigError, SchemaError: a row without a task: a fault of the data set, not of a judge.
         """
         return [self._view(submission) for submission in submissions]
 
-    def _view(self, submission: Submission) -> JudgeView:
+    def _view(self, submission: Submission) -> TraceViews:
         answer = answer_from(
             submission.response, self.thoughts, opened=submission.opened
         )
-        return self._tasks.view(
+        whole = self._tasks.view(
             submission.row, prompt=submission.prompt, response=answer
         )
+        if submission.trace is None or not whole.rubric.judges_traces:
+            return answer_view(whole)
+        # The policy decides how many turns it takes: one that it did not take earns nothing.
+        return trace_views(whole, submission.trace(), missing_turn="zero")
 
     async def judge(self, submissions: Sequence[Submission]) -> list[Judgement]:
         """Judge responses, keeping the caller's event loop free; results are in order.
@@ -357,18 +367,23 @@ class RubricScorer:
         self._begin()
 
     async def _judge_all(
-        self, pool: JudgePool, views: Sequence[JudgeView]
+        self, pool: JudgePool, traces: Sequence[TraceViews]
     ) -> list[JudgeResult]:
+        views = [view for trace in traces for view in trace.views]
         # A wrong key would mask every response of a training that then learns nothing.
         async with self._first:
             if not self._checked and not pool.knows(views):
                 await pool.check()
                 self._checked = True
-        return await pool.judge_all(views)
+        results = iter(await pool.judge_all(views))
+        return [
+            trace.joined(list(islice(results, len(trace.parts)))) for trace in traces
+        ]
 
     def _judgements(
-        self, views: Sequence[JudgeView], results: Sequence[JudgeResult]
+        self, traces: Sequence[TraceViews], results: Sequence[JudgeResult]
     ) -> list[Judgement]:
+        views = [trace.whole for trace in traces]
         judgements = [
             Judgement(
                 view,

@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 from rubric_core import Answer, Thoughts, opens_thought
-from rubric_judge.adapters.answers import answer_behind, answer_from, decoded, text_of
+from rubric_core.traces.messages import answer_from, text_of
+from rubric_judge.adapters.answers import answer_behind, decoded
 
 
 class Policy(NamedTuple):

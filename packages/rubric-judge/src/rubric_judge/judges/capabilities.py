@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import Protocol, runtime_checkable
 
 from rubric_core import Judge, JudgeResult, JudgeView
+from rubric_core.schema.judged import TOOL_USE
 from rubric_judge.errors import JudgeSetupError
 
 
@@ -85,6 +86,15 @@ class WordMatching(Protocol):
 
 
 @runtime_checkable
+class ReadsExcerpts(Protocol):
+    """A judge that can judge a part of a trace; others are not given any."""
+
+    def refuse_excerpt(self, view: JudgeView) -> str:
+        """Return why it cannot judge the view's excerpt; "" where it can."""
+        ...
+
+
+@runtime_checkable
 class Closing(Protocol):
     """A judge that keeps connections or processes."""
 
@@ -135,7 +145,7 @@ def check_group(judge: GroupJudge, views: Sequence[JudgeView]) -> None:
     tasks = {
         (view.task_id, view.question, view.grounding, view.rubric) for view in views
     }
-    if len(tasks) != 1 or len({view.response for view in views}) < len(views):
+    if len(tasks) != 1 or len({view.identity for view in views}) < len(views):
         raise ValueError(
             f"{len(views)} views of {len(tasks)} tasks: give different responses to one task"
         )
@@ -163,6 +173,38 @@ def refuse_groups(judge: Judge, *, by: str) -> None:
             f"the judge {judge.name!r} scores the responses to a task beside each other, and "
             f"{by}: give a judge of single responses, such as `type: llm`"
         )
+
+
+def excerpt_refusal(judge: Judge, view: JudgeView) -> str:
+    """Return why a judge cannot judge a view with an excerpt of a trace; "" where it can."""
+    if isinstance(judge, ReadsExcerpts):
+        return judge.refuse_excerpt(view)
+    return f"the judge {judge.name!r} judges single responses, without turns and tools"
+
+
+def refuse_tool_use(judge: Judge, view: JudgeView) -> str:
+    """Return why a judge that reads text alone cannot judge an excerpt; "" where it can."""
+    if view.excerpt is None or view.excerpt.judges != TOOL_USE:
+        return ""
+    return f"the judge {judge.name!r} reads what a policy writes, and no calls of tools"
+
+
+def require_excerpts(judge: Judge, views: Sequence[JudgeView]) -> None:
+    """Refuse views of traces that a judge cannot judge, before anything is asked.
+
+    Raises:
+        JudgeSetupError: there is one; names the part of the trace, a criterion and the judge.
+    """
+    for view in views:
+        if view.excerpt is None:
+            continue
+        problem = excerpt_refusal(judge, view)
+        if problem:
+            raise JudgeSetupError(
+                f"criterion {view.rubric.ids[0]!r} of task {view.task_id!r} judges "
+                f"{view.excerpt.judges!r}, and {problem}: judge it by `type: llm`, or let the "
+                "criterion judge the last reply"
+            )
 
 
 def reads_claims(judge: object) -> bool:

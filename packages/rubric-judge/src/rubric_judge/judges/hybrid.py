@@ -1,5 +1,6 @@
 """Programs for what a program can check, and another judge for the rest."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache, partial
 
@@ -16,7 +17,12 @@ from rubric_core.files import text_sha256
 from rubric_judge.checks import deciding, directive, execute
 from rubric_judge.config import HybridConfig
 from rubric_judge.errors import SandboxError, VerificationError
-from rubric_judge.judges.capabilities import fingerprint, wants_warm_call
+from rubric_judge.judges.capabilities import (
+    excerpt_refusal,
+    fingerprint,
+    refuse_tool_use,
+    wants_warm_call,
+)
 from rubric_judge.judges.several import SeveralJudges
 
 _VERSION = "hybrid_v2"
@@ -101,12 +107,14 @@ class HybridJudge(SeveralJudges):
             Scored; the other judge's failure; or `unavailable` with reason `judge_error`, when a
             verification method cannot run or unit tests could not be started.
         """
+        problem = self.refuse_excerpt(view) if view.excerpt is not None else ""
+        if problem:
+            return JudgeResult.unavailable(
+                Reason.JUDGE_ERROR, judge=self.name, detail=problem
+            )
         try:
             plan = self._plan(view.rubric)
-            verdicts = {
-                name: await self._programs.run(check, view.response)
-                for name, check in plan.checks.items()
-            }
+            verdicts = await self._verdicts(plan, view)
         except (VerificationError, SandboxError) as error:
             return JudgeResult.unavailable(
                 Reason.JUDGE_ERROR, judge=self.name, detail=str(error)
@@ -131,6 +139,28 @@ class HybridJudge(SeveralJudges):
         return JudgeResult.model_validate(
             {**dict(result), **whole.model_dump(include=_OF_ALL)}
         )
+
+    def refuse_excerpt(self, view: JudgeView) -> str:
+        """Return why a part of a trace cannot be judged: programs read text alone."""
+        problem = refuse_tool_use(self, view)
+        with suppress(VerificationError):  # said by the judgement
+            plan = self._plan(view.rubric)
+            if plan.checks and problem:
+                return f"{problem}, which {next(iter(plan.checks))!r} would check"
+            if plan.read is None:
+                return ""
+        return excerpt_refusal(self._judge, view)
+
+    async def _verdicts(
+        self, plan: _Plan, view: JudgeView
+    ) -> dict[str, deciding.CheckResult]:
+        if view.unwritten is not None and view.excerpt is not None:
+            # A turn that only calls tools has no text, which some checks would pass.
+            return dict.fromkeys(plan.checks, deciding.CheckResult(0.0, "no text"))
+        return {
+            name: await self._programs.run(check, view.response)
+            for name, check in plan.checks.items()
+        }
 
 
 def _planned(rubric: Rubric, *, python_tests: bool) -> _Plan:

@@ -14,6 +14,7 @@ from rubric_judge.judges.capabilities import (
     Fingerprinted,
     GroupJudge,
     Immediate,
+    ReadsExcerpts,
     WordMatching,
     wants_warm_call,
 )
@@ -150,6 +151,8 @@ class _Optioned(SeveralJudges):
             self.judge_now = judge.judge_now
         if isinstance(judge, WordMatching):
             self.reads_claims = judge.reads_claims
+        if isinstance(judge, ReadsExcerpts):
+            self.refuse_excerpt = judge.refuse_excerpt
         if isinstance(judge, GroupJudge):
             self.max_group = judge.max_group
             self.judge_group = judge.judge_group

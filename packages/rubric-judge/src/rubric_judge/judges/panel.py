@@ -15,6 +15,7 @@ from rubric_core.files import read_file, text_sha256
 from rubric_core.rows import OpenRow
 from rubric_judge.config import PanelConfig
 from rubric_judge.judges.capabilities import (
+    excerpt_refusal,
     fingerprint,
     refuse_groups,
     wants_warm_call,
@@ -97,8 +98,13 @@ class PanelJudge(SeveralJudges):
 
     def drawn(self, view: JudgeView) -> int:
         """Return the place, from 0, of the judge that is drawn for a response."""
-        judged = (view.grounding.sha256, view.question, view.response)
+        judged = (view.grounding.sha256, view.question, view.identity)
         return draw("panel", self._config.seed, *judged) % len(self._judges)
+
+    def refuse_excerpt(self, view: JudgeView) -> str:
+        """Return why one of the judges cannot judge a part of a trace."""
+        problems = (excerpt_refusal(judge, view) for judge in self._judges)
+        return next(filter(None, problems), "")
 
     async def _mean(self, view: JudgeView) -> JudgeResult:
         """Ask all judges at once."""

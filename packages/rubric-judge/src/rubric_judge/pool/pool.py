@@ -10,7 +10,13 @@ import anyio
 
 from rubric_core import Judge, JudgeResult, JudgeView, Reason
 from rubric_judge.errors import JudgeSetupError
-from rubric_judge.judges.capabilities import check, close, fingerprint, wants_warm_call
+from rubric_judge.judges.capabilities import (
+    check,
+    close,
+    fingerprint,
+    require_excerpts,
+    wants_warm_call,
+)
 from rubric_judge.models.limits import Limited
 from rubric_judge.models.replicas import Replicas
 from rubric_judge.pool.ledger import entry, store
@@ -179,13 +185,15 @@ class JudgePool:
                 the calls in flight are cancelled first. In another thread, it is a `judge_error`.
             LedgerError: the ledger cannot be read, or takes no entries.
             EventLoopError: the pool, or a limiter of its judges, is in use on another event loop.
-            JudgeSetupError: a group is larger than a `GroupJudge` takes; nothing was asked.
+            JudgeSetupError: a group is larger than a `GroupJudge` takes, or the judge cannot judge
+                a part of a trace; nothing was asked.
             ValueError: `deadline_s` is not above 0, or `replicate` is no count.
             Exception: whatever `on_result` raises; the calls in flight are cancelled first.
 
         Cancellation passes through: the calls in flight are cancelled and nothing is returned.
         """
         _check(deadline_s, replicate)
+        require_excerpts(self._judge, views)
         record = None
         if self._ledger is not None:
             judge = fingerprint(self._judge)

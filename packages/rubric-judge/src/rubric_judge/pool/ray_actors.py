@@ -18,6 +18,7 @@ import anyio
 from rubric_core import Judge, JudgeView
 from rubric_judge.config import JudgeSpec
 from rubric_judge.judges.capabilities import (
+    ReadsExcerpts,
     check,
     close,
     fingerprint,
@@ -65,15 +66,16 @@ class JudgeActor:
         self._unwanted = set[int]()
         """Numbers of judgements that were abandoned before they came, or as they ended."""
 
-    async def describe(self) -> tuple[str, str, bool]:
-        """Return the judge's name, its fingerprint, and whether it wants a warm call.
+    async def describe(self) -> tuple[str, str, bool, bool]:
+        """Return the judge's name, its fingerprint, and whether it wants a warm call, reads traces.
 
         Raises:
             JudgeSetupError, ConfigError, PluginError: as `load_judge`.
         """
         judge = self._judge
         refuse_groups(judge, by="Ray's actors get them one by one")
-        return judge.name, fingerprint(judge), wants_warm_call(judge)
+        reads_excerpts = isinstance(judge, ReadsExcerpts)
+        return judge.name, fingerprint(judge), wants_warm_call(judge), reads_excerpts
 
     async def check(self) -> None:
         """Check that the endpoint is available.

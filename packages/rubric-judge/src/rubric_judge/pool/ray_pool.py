@@ -61,10 +61,11 @@ class RemoteJudge:
         self._numbers = count(1)
         self.replaced = 0
         """Number of actors that died."""
-        # One actor reports the next three for all of them, before the first judgement.
+        # One actor reports the next four for all of them, before the first judgement.
         self.name = ""
         self.fingerprint = ""
         self.warm_call = False
+        self.reads_excerpts = False
         self.actor: Any = self._new_actor()
 
     async def judge(self, view: JudgeView) -> JudgeResult:
@@ -80,6 +81,15 @@ class RemoteJudge:
             judge=self.name,
             attempts=_MOST_ACTORS,
             detail=f"{_MOST_ACTORS} Ray actors died with this judgement; see their logs",
+        )
+
+    def refuse_excerpt(self, view: JudgeView) -> str:
+        """Return why no part of a trace can be judged; the judge in the actor says the rest."""
+        del view
+        if self.reads_excerpts:
+            return ""
+        return (
+            f"the judge {self.name!r} judges single responses, without turns and tools"
         )
 
     async def check(self) -> None:
@@ -235,7 +245,11 @@ class RayJudgePool(JudgePool, chat.ClosesItself):
             # Ray's error quotes the worker's stack; the cause is the exception raised there.
             raise error.cause from None
         for judge in self._judges:
-            judge.name, judge.fingerprint, judge.warm_call = described
+            name, identity, warm_call, reads_excerpts = described
+            judge.name = name
+            judge.fingerprint = identity
+            judge.warm_call = warm_call
+            judge.reads_excerpts = reads_excerpts
 
     def _end(self) -> None:
         for judge in self._judges:

@@ -132,7 +132,7 @@ def _groups(
         view = views[position]
         shared = (view.task_id, view.question, view.grounding, view.rubric)
         group = groups.setdefault(shared, {})
-        group.setdefault(view.response, Wanted([], view)).positions.append(position)
+        group.setdefault(view.identity, Wanted([], view)).positions.append(position)
     for group in groups.values():
         check_group(judge, [wanted.view for wanted in group.values()])
         if key is not None:

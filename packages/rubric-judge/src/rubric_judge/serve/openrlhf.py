@@ -36,7 +36,7 @@ def reward_views(service: JudgeService, request: RewardRequest) -> list[JudgeVie
                 label_row(label),
                 prompt=prompt,
                 response=answer,
-            )
+            ).of_answer()
         except ConfigError:
             # Its message holds the label, which may be anything where `label_key` is wrong.
             raise RefusedError(

@@ -27,6 +27,11 @@ class ScriptedJudge:
     in_flight: int = field(default=0, init=False)
     peak_in_flight: int = field(default=0, init=False)
 
+    def refuse_excerpt(self, view: JudgeView) -> str:
+        """Return "": the function may look at a view's `excerpt`."""
+        del view
+        return ""
+
     async def judge(self, view: JudgeView) -> JudgeResult:
         """Answer as scripted."""
         self.calls.append(view)

@@ -126,7 +126,7 @@ class GroupCascadeJudge(JudgesInTurn):
         started_s = time.perf_counter()
         in_order = [_Response(view) for view in views]
         # Of cells that are worth the same, the first is asked for: whichever way the group came.
-        group = sorted(in_order, key=lambda asked: text_sha256(asked.view.response))
+        group = sorted(in_order, key=lambda asked: text_sha256(asked.view.identity))
         if len(group) > 1:
             readings = [
                 partial(self._read, response, sample)
@@ -377,5 +377,5 @@ class GroupCascadeJudge(JudgesInTurn):
 
 def _group_id(views: Sequence[JudgeView]) -> str:
     """Return a short name of a group, by its task and responses."""
-    responses = group_identity(view.response for view in views)
+    responses = group_identity(view.identity for view in views)
     return text_sha256(f"{views[0].task_id} {responses}")[:_ID_DIGITS]

@@ -6,7 +6,7 @@ from functools import partial
 
 from rubric_core import Criterion, JudgeResult, JudgeView, Outcome, Rubric
 from rubric_core.judgement.result import CascadeTrace
-from rubric_judge.judges.capabilities import wants_warm_call
+from rubric_judge.judges.capabilities import excerpt_refusal, wants_warm_call
 from rubric_judge.judges.cascade.in_turn import JudgesInTurn
 from rubric_judge.judges.cascade.parts import is_audited
 from rubric_judge.judges.cascade.queue import ask_for_labels
@@ -106,6 +106,11 @@ class CascadeJudge(JudgesInTurn):
         }
         scored = JudgeResult.model_validate({**dict(scored), **readings})
         return self._whole(scored, state, started_s, trace)
+
+    def refuse_excerpt(self, view: JudgeView) -> str:
+        """Return why one of the judges cannot judge a part of a trace."""
+        problems = (excerpt_refusal(judge, view) for judge in self._judges)
+        return next(filter(None, problems), "")
 
     async def _decide(self, number: int, view: JudgeView, state: _Progress) -> None:
         """Ask a judge, and let it decide the criteria that it is sure of."""

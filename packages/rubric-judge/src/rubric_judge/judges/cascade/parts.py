@@ -41,5 +41,5 @@ def is_audited(view: JudgeView, criterion: str, *, share: float) -> bool:
         criterion: the criterion's id.
         share: probability of an audit.
     """
-    judged = (view.grounding.sha256, view.question, view.response)
+    judged = (view.grounding.sha256, view.question, view.identity)
     return draw("audit", *judged, criterion) < share * 2**64

@@ -65,7 +65,7 @@ def ask_for_labels(path: Path, view: JudgeView, criteria: Sequence[str]) -> None
     Raises:
         OSError: it cannot be written.
     """
-    response = text_sha256(view.response)
+    response = text_sha256(view.identity)
     rows = [
         LabelRequest(task_id=view.task_id, response_sha256=response, criterion=name)
         for name in criteria

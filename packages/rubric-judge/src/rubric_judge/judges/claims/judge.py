@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from rubric_core import JudgeResult, JudgeView, Outcome
+from rubric_core import JudgeResult, JudgeView, Outcome, Reason
 from rubric_judge.config import ClaimConfig, LexicalConfig
+from rubric_judge.judges.capabilities import refuse_tool_use
 from rubric_judge.judges.claims import lexicon
 from rubric_judge.judges.claims.claim import Claims, read_claims
 from rubric_judge.judges.claims.finding import (
@@ -95,6 +96,10 @@ class ClaimJudge:
             if model is not None:
                 await anyio.to_thread.run_sync(model.load)
 
+    def refuse_excerpt(self, view: JudgeView) -> str:
+        """Return why a part of a trace cannot be judged: the use of tools is no text."""
+        return refuse_tool_use(self, view)
+
     async def judge(self, view: JudgeView) -> JudgeResult:
         """Score one response; with a model, in a thread of its own.
 
@@ -122,7 +127,12 @@ class ClaimJudge:
 
     def _scored(self, view: JudgeView, words: JudgeResult | None) -> JudgeResult:
         """Score the claims, and take the other criteria from the lexical judge."""
-        reason = view.unanswered
+        problem = self.refuse_excerpt(view)
+        if problem:
+            return JudgeResult.unavailable(
+                Reason.JUDGE_ERROR, judge=self.name, detail=problem
+            )
+        reason = view.unwritten
         if reason is not None:
             return JudgeResult.without_answer(view.rubric, reason, judge=self.name)
         if words is not None and words.outcome is not Outcome.SCORED:

@@ -21,6 +21,7 @@ from rubric_judge.checks.pattern import RegexCheck
 from rubric_judge.checks.schema import SchemaCheck
 from rubric_judge.config import LexicalConfig
 from rubric_judge.errors import SandboxError, VerificationError
+from rubric_judge.judges.capabilities import refuse_tool_use
 from rubric_judge.judges.lexical import polarity, scoring
 
 _RUBRICS_KEPT = 128
@@ -60,6 +61,10 @@ class LexicalJudge:
         """The name, and a hash of the settings."""
         digest = text_sha256(self._config.model_dump_json())
         return f"{self.name} {digest[:16]}"
+
+    def refuse_excerpt(self, view: JudgeView) -> str:
+        """Return why a part of a trace cannot be judged: the use of tools is no text."""
+        return refuse_tool_use(self, view)
 
     async def judge(self, view: JudgeView) -> JudgeResult:
         """Score one response; slow checks run in another process.
@@ -112,7 +117,12 @@ class LexicalJudge:
         compiled: scoring.CompiledRubric,
         verdicts: dict[str, CheckResult],
     ) -> JudgeResult:
-        reason = view.unanswered
+        problem = self.refuse_excerpt(view)
+        if problem:
+            return JudgeResult.unavailable(
+                Reason.JUDGE_ERROR, judge=self.name, detail=problem
+            )
+        reason = view.unwritten
         if reason is not None:
             return JudgeResult.without_answer(view.rubric, reason, judge=self.name)
         reading = scoring.read_response(

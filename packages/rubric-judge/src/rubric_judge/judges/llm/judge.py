@@ -76,6 +76,11 @@ class LLMJudge(ModelJudge[JudgeConfig]):
             self._judge_at_once, view, warm=config.warm_call, k=k
         )
 
+    def refuse_excerpt(self, view: JudgeView) -> str:
+        """Return "": every part of a trace can be read."""
+        del view
+        return ""
+
     async def check(self) -> None:
         """Ask every replica a short question; see `ModelJudge.check`.
 
@@ -164,7 +169,7 @@ class LLMJudge(ModelJudge[JudgeConfig]):
         return JudgeResult.from_quoting_reply(
             view.rubric,
             text,
-            response=view.response,
+            response=view.quotable,
             passage=passage,
             required=self._config.evidence == "require",
         )

@@ -48,7 +48,7 @@ class ListwiseJudge(ModelJudge[ListwiseConfig]):
             JudgeSetupError, ValueError: as `check_group`.
         """
         check_group(self, views)
-        seed = group_identity(view.response for view in views)
+        seed = group_identity(view.identity for view in views)
         order = sorted(
             range(len(views)), key=lambda n: _draw(views[n].response, seed=seed)
         )

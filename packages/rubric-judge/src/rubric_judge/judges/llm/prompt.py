@@ -10,13 +10,15 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib import resources
 from itertools import count
 from typing import TYPE_CHECKING, Literal
 
 from rubric_core import JudgeView, Rubric
 from rubric_core.files import text_sha256
+from rubric_core.schema.judged import TOOL_USE
+from rubric_core.schema.trace import Excerpt, PartKind
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -65,6 +67,35 @@ def _mark(folded: str, *, seed: str) -> str:
 
 
 _VERSION = "v1"
+_LABELS = {
+    PartKind.USER: "USER",
+    PartKind.EARLIER: "EARLIER REPLY",
+    PartKind.EARLIER_CALL: "EARLIER CALL",
+    PartKind.REPLY: "REPLY",
+    PartKind.CALL: "CALL",
+    PartKind.RESULT: "RESULT",
+}
+_NO_CALL = "[the assistant called no tool]"
+
+
+@cache
+def excerpt_rules() -> str:
+    """Return what stands above an excerpt of a trace; the ledger's keys of excerpts hold it."""
+    folder = resources.files("rubric_judge") / "prompts"
+    file = folder.joinpath(f"excerpt_{_VERSION}.txt")
+    return file.read_text(encoding="utf-8").rstrip("\n")
+
+
+def _fenced_excerpt(excerpt: Excerpt, *, seed: str) -> str:
+    """Put each text of an excerpt between lines of its own, below the rules for them."""
+    shown = [excerpt_rules()]
+    shown += [
+        fenced(part.text, label=f"{_LABELS[part.kind]} {part.turn}", seed=seed)
+        for part in excerpt.parts
+    ]
+    if excerpt.judges == TOOL_USE and not excerpt.judged_text:
+        shown.append(_NO_CALL)
+    return "\n\n".join(shown)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +139,10 @@ class Prompt:
             task are equal up to the response; with `by_criterion`, `by_part` and `verdict`, those
             for all criteria of a response are equal up to the first criterion.
         """
-        response = fenced(view.response, label="RESPONSE", seed=view.task_id)
+        if view.excerpt is None:
+            response = fenced(view.response, label="RESPONSE", seed=view.task_id)
+        else:
+            response = _fenced_excerpt(view.excerpt, seed=view.task_id)
         return self._filled(view, response, passage_chars=passage_chars)
 
     def render_group(

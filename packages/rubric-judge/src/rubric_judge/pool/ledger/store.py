@@ -17,6 +17,7 @@ from rubric_core import JudgeResult, JudgeView, Outcome
 from rubric_core.files import open_file, text_sha256
 from rubric_judge import events
 from rubric_judge.errors import LedgerError
+from rubric_judge.judges.llm.prompt import excerpt_rules
 from rubric_judge.pool.ledger import entry as stored
 from rubric_judge.pool.ledger.database import (
     INSERT,
@@ -98,7 +99,7 @@ class Ledger:
         """
         stored.check_replicate(replicate)
         hashes = self._rubric_hash(view.rubric), self._passage_hash(view.grounding)
-        texts = text_sha256(view.question), text_sha256(view.response)
+        texts = text_sha256(view.question), text_sha256(_judged(view))
         return text_sha256(
             json.dumps((_KEY_VERSION, judge, *hashes, *texts, replicate))
         )
@@ -253,6 +254,13 @@ class Ledger:
 
     def _entry(self, row: tuple[Any, ...]) -> LedgerEntry:
         return stored.row_to_entry(row, path=self.path)
+
+
+def _judged(view: JudgeView) -> str:
+    """Return what is judged as one text; of an excerpt of a trace with the rules to read it."""
+    if view.excerpt is None:
+        return view.response
+    return f"{view.identity}\x1f{excerpt_rules()}"
 
 
 def _file_at(path: Path) -> tuple[int, int] | None:

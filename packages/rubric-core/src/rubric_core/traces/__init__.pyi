@@ -1,0 +1,15 @@
+from rubric_core.schema.trace import Excerpt as Excerpt
+from rubric_core.schema.trace import ExcerptPart as ExcerptPart
+from rubric_core.schema.trace import PartKind as PartKind
+from rubric_core.schema.trace import ToolCall as ToolCall
+from rubric_core.schema.trace import Trace as Trace
+from rubric_core.schema.trace import TraceStep as TraceStep
+from rubric_core.traces.atif import atif_trace as atif_trace
+from rubric_core.traces.chat import chat_trace as chat_trace
+from rubric_core.traces.chat import one_turn_trace as one_turn_trace
+from rubric_core.traces.responses import responses_trace as responses_trace
+from rubric_core.traces.verifiers import verifiers_trace as verifiers_trace
+from rubric_core.traces.views import PartView as PartView
+from rubric_core.traces.views import TraceViews as TraceViews
+from rubric_core.traces.views import answer_view as answer_view
+from rubric_core.traces.views import trace_views as trace_views

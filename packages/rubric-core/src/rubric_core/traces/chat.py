@@ -1,0 +1,224 @@
+"""Traces of OpenAI's chat messages, as most trainers record them."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+from rubric_core.errors import SchemaError
+from rubric_core.schema.answer import Answer, Thoughts
+from rubric_core.schema.trace import Role, ToolCall, Trace, TraceStep
+from rubric_core.traces.messages import answer_in, message_text, messages_in, readable
+
+_ROLES: dict[str, Role] = {
+    "system": "system",
+    "developer": "system",
+    "user": "user",
+    "assistant": "assistant",
+    "tool": "tool",
+    "function": "tool",
+}
+
+
+def chat_trace(
+    messages: object,
+    *,
+    prompt: object = (),
+    thoughts: Thoughts = "cut",
+    opened: bool = False,
+    cut: bool = False,
+) -> Trace:
+    """Read the messages of a trajectory.
+
+    Calls and results are matched by id; where a message has no ids, as in templates of
+    transformers, by their order.
+
+    Args:
+        messages: what came after the prompt: the assistant's messages, in `tool_calls` what they
+            call, and between them those of tools and users. An assistant's message among them
+            is one that the policy wrote.
+        prompt: the messages that were given; the assistant's among them are no turns.
+        thoughts: as for `answer_of`; each turn's thought is left out.
+        opened: whether the template opens a thought before each turn.
+        cut: whether the trajectory was ended from outside, so that its last calls have no results.
+
+    Raises:
+        SchemaError: something else than messages, a role or a call that is not one of OpenAI's, or
+            as `Trace`.
+    """
+    before = messages_in(prompt, role="prompt")
+    sampled = messages_in(messages, role="messages")
+    ids = _CallIds()
+    steps = [
+        _step(
+            message, ids, place=place, thoughts=_of(thoughts, place >= len(before)),
+            opened=opened, sampled=place >= len(before),
+        )
+        for place, message in enumerate([*before, *sampled])
+    ]  # fmt: skip
+    return Trace(steps=tuple(steps), cut=cut)
+
+
+def one_turn_trace(answer: Answer) -> Trace:
+    """Return the trace of one response without tools."""
+    step = TraceStep(
+        role="assistant", text=answer.text, thought=answer.thought, sampled=True
+    )
+    return Trace(steps=(step,))
+
+
+def reply_step(
+    message: Mapping[str, object],
+    calls: Sequence[ToolCall],
+    *,
+    thoughts: Thoughts,
+    opened: bool,
+    sampled: bool,
+) -> TraceStep:
+    """Return the step of an assistant's message; a message that is not the policy's is kept whole.
+
+    Args:
+        message: content, and thoughts in fields of their own.
+        calls: the tools that it calls.
+        thoughts: as for `answer_of`.
+        opened: whether the template opened a thought.
+        sampled: whether the policy wrote it.
+    """
+    if not sampled:
+        return TraceStep(
+            role="assistant", text=message_text(message), calls=tuple(calls)
+        )
+    has_calls: dict[str, object] = {"tool_calls": True} if calls else {}
+    answer = answer_in({**message, **has_calls}, thoughts, opened=opened)
+    return TraceStep(
+        role="assistant",
+        text=answer.text,
+        thought=answer.thought,
+        calls=tuple(calls),
+        sampled=True,
+    )
+
+
+def seen_text(message: Mapping[str, object], field: str = "content") -> str:
+    """Return the text of a user's or a tool's message; what is no text is named in brackets."""
+    content = message.get(field)
+    if not isinstance(content, str) and isinstance(content, Sequence):
+        parts = cast("Sequence[object]", content)
+        return readable("\n".join(map(_seen_part, parts)))
+    if isinstance(content, Mapping):
+        return readable(json.dumps(content, ensure_ascii=False, default=str))
+    return message_text({"content": content})
+
+
+def _seen_part(part: object) -> str:
+    if isinstance(part, str):
+        return part
+    if not isinstance(part, Mapping):
+        return f"[{type(part).__name__}]"
+    fields = cast("Mapping[str, object]", part)
+    text = fields.get("text")
+    return text if isinstance(text, str) else f"[{fields.get('type', 'part')}]"
+
+
+def arguments_text(arguments: object) -> str:
+    """Return the arguments of a call as the policy wrote them, or as JSON if they were parsed."""
+    if isinstance(arguments, str):
+        return readable(arguments)
+    if arguments is None:
+        return ""
+    return readable(json.dumps(arguments, ensure_ascii=False, default=str))
+
+
+class _CallIds:
+    """Ids for calls that have none, and the calls that wait for such a result."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._waiting: list[str] = []
+
+    def new(self) -> str:
+        """Return an id for a call without one."""
+        self._count += 1
+        name = f"unnamed_{self._count}"
+        self._waiting.append(name)
+        return name
+
+    def next(self, *, place: int) -> str:
+        """Return the id of the first call without one that has no result.
+
+        Raises:
+            SchemaError: there is none.
+        """
+        if not self._waiting:
+            raise SchemaError(
+                f"messages.{place} is the result of a tool and names no call: give it the "
+                "`tool_call_id` of the assistant's call",
+                field=f"messages.{place}.tool_call_id",
+            )
+        return self._waiting.pop(0)
+
+
+def _of(thoughts: Thoughts, is_sampled: bool) -> Thoughts:  # noqa: FBT001
+    return thoughts if is_sampled else "kept"
+
+
+def _step(
+    message: Mapping[str, object],
+    ids: _CallIds,
+    *,
+    place: int,
+    thoughts: Thoughts,
+    opened: bool,
+    sampled: bool,
+) -> TraceStep:
+    named = message.get("role")
+    role = _ROLES.get(named) if isinstance(named, str) else None
+    if role is None:
+        raise SchemaError(
+            f"messages.{place} has no role of {', '.join(_ROLES)}: name who wrote it",
+            field=f"messages.{place}.role",
+        )
+    if role == "assistant":
+        calls = _calls(message, ids, place=place)
+        return reply_step(
+            message, calls, thoughts=thoughts, opened=opened, sampled=sampled
+        )
+    text = seen_text(message)
+    if role != "tool":
+        return TraceStep(role=role, text=text)
+    call_id = message.get("tool_call_id")
+    if not isinstance(call_id, str) or not call_id:
+        call_id = ids.next(place=place)
+    return TraceStep(role=role, text=text, call_id=call_id)
+
+
+def _calls(
+    message: Mapping[str, object], ids: _CallIds, *, place: int
+) -> list[ToolCall]:
+    """Return the calls in an assistant's message."""
+    listed = message.get("tool_calls")
+    if listed is None:
+        return []
+    calls: list[ToolCall] = []
+    for number, item in enumerate(messages_in(listed, role="tool_calls")):
+        # OpenAI keeps name and arguments in `function` or `custom`, other stacks beside the id.
+        inner = item.get("function") or item.get("custom") or item
+        fields = cast(
+            "Mapping[str, object]", inner if isinstance(inner, Mapping) else {}
+        )
+        name = fields.get("name")
+        if not isinstance(name, str) or not name:
+            where = f"messages.{place}.tool_calls.{number}"
+            raise SchemaError(
+                f"{where} names no tool: a call has `function` with `name` and `arguments`",
+                field=where,
+            )
+        call_id = item.get("id")
+        if not isinstance(call_id, str) or not call_id:
+            call_id = ids.new()
+        arguments = fields.get("arguments", fields.get("input"))
+        calls.append(
+            ToolCall(
+                id=call_id, name=readable(name), arguments=arguments_text(arguments)
+            )
+        )
+    return calls

@@ -1,0 +1,307 @@
+"""The views of a judge on a trace: criteria by what they judge, and one judgement of all of them.
+
+    view of a part = (x, g, the policy's text in the part, its criteria)
+    s_j = the score of the view that c_j is in;  for `every_turn` the lowest of all turns
+
+A trace of one reply without tools has one view, which is that of the response alone: same prompt,
+same key, same reward.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Literal, NamedTuple
+
+from rubric_core.errors import SchemaError
+from rubric_core.judgement.result import Call, JudgeResult, Usage
+from rubric_core.outcome import Outcome
+from rubric_core.schema.answer import Answer, Unanswered
+from rubric_core.schema.judged import (
+    EVERY_TURN,
+    FULL_TRACE,
+    LAST_REPLY,
+    TOOL_USE,
+    turn_of,
+)
+from rubric_core.schema.rubric import Rubric
+from rubric_core.schema.task import JudgeView
+from rubric_core.schema.trace import Excerpt, ExcerptPart, PartKind, Trace, TraceStep
+
+MissingTurn = Literal["raise", "zero"]
+"""The lot of a criterion whose turn the trace does not have: an error, or 0."""
+_KINDS = {
+    Outcome.INVALID: JudgeResult.invalid,
+    Outcome.UNAVAILABLE: JudgeResult.unavailable,
+}
+
+
+class _Cut(NamedTuple):
+    """A part of a trace: what the policy wrote in it, and the excerpt if that is not all."""
+
+    answer: Answer
+    excerpt: Excerpt | None
+
+
+class PartView(NamedTuple):
+    """A view that is judged at once."""
+
+    view: JudgeView
+    """Its criteria name nothing that they judge: the view is it."""
+    judges: str
+    """The part of the trace, for people."""
+
+
+@dataclass(frozen=True, slots=True)
+class TraceViews:
+    """The views of one trace, and how their judgements become one."""
+
+    whole: JudgeView
+    """The last reply with all criteria, as records show it."""
+    parts: tuple[PartView, ...]
+    """The views to judge, each with some of the criteria."""
+    missing: tuple[str, ...] = ()
+    """Criteria whose turn is not there; they score 0."""
+
+    @property
+    def views(self) -> list[JudgeView]:
+        """The views to judge."""
+        return [part.view for part in self.parts]
+
+    def joined(self, results: Sequence[JudgeResult]) -> JudgeResult:
+        """Return one judgement of all criteria.
+
+        Args:
+            results: one for each of `views`.
+
+        Returns:
+            The result itself where there is one view with all criteria. Scored if all are; if one
+            is invalid, the whole is, with its reason; otherwise unavailable if one is. Usage and
+            attempts are summed. What a cascade decided stays with the results of the parts.
+        """
+        pairs = list(zip(self.parts, results, strict=True))
+        if len(pairs) == 1 and len(self.parts[0].view.rubric) == len(self.whole.rubric):
+            return pairs[0][1]
+        call = _together(results)
+        for outcome, failed in _KINDS.items():
+            for part, result in pairs:
+                if result.outcome is outcome and result.reason is not None:
+                    detail = f"{part.judges}: {result.detail or result.reason.value}"
+                    return failed(result.reason, detail=detail, **call)
+        return self._scored(pairs).with_call(**call)
+
+    def _scored(self, pairs: Sequence[tuple[PartView, JudgeResult]]) -> JudgeResult:
+        rubric = self.whole.rubric
+        lowest: dict[str, JudgeResult] = {}
+        for _, result in pairs:
+            for name, score in result.scores.items():
+                kept = lowest.get(name)
+                if kept is None or score < kept.scores[name]:
+                    lowest[name] = result
+        scores = {
+            name: lowest[name].scores[name] if name in lowest else 0.0
+            for name in rubric.ids
+        }
+        whys = {result.unanswered for _, result in pairs}
+        if len(whys) == 1 and None not in whys and not any(scores.values()):
+            (why,) = whys
+            return JudgeResult.without_answer(
+                rubric, why or Unanswered.EMPTY, judge=pairs[0][1].judge
+            )
+        reasons = [
+            f"{part.judges}: {result.reasoning}"
+            for part, result in pairs
+            if result.reasoning
+        ]
+        reasons += [f"{name}: its turn is not there" for name in self.missing]
+        whole = JudgeResult.scored(
+            rubric, scores, judge="", reasoning="\n".join(reasons)
+        )
+        readings = {
+            field: {
+                name: getattr(result, field)[name]
+                for name, result in lowest.items()
+                if name in getattr(result, field)
+            }
+            for field in ("evidence", "probabilities")
+        }
+        return JudgeResult.model_validate({**dict(whole), **readings})
+
+
+def trace_views(
+    whole: JudgeView, trace: Trace, *, missing_turn: MissingTurn = "raise"
+) -> TraceViews:
+    """Cut a trace into the views that its criteria name.
+
+    Criteria that judge the same are in one view; those of a part that holds the last reply alone
+    are in that of the last reply.
+
+    Args:
+        whole: the last reply with all criteria: `task.whole_view(trace.answer)`.
+        trace: the trace; the messages before the policy's first turn are the prompt, for which the
+            question stands.
+        missing_turn: "raise" refuses a criterion whose turn is not there; "zero" gives it 0, for
+            policies that decide themselves how many turns they take.
+
+    Raises:
+        SchemaError: a criterion names a turn that is not there.
+    """
+    turns = len(trace.turns)
+    missing: list[str] = []
+    cuts: dict[_Cut, str] = {}
+    ids: defaultdict[_Cut, list[str]] = defaultdict(list)
+    for criterion in whole.rubric:
+        number = turn_of(criterion.judges)
+        if number is not None and number > turns:
+            if missing_turn == "raise":
+                raise SchemaError(
+                    f"criterion {criterion.id!r} judges turn {number}, and the trace has {turns}: "
+                    "name a turn that is there, or let a turn that the policy did not take score "
+                    "0 by missing_turn='zero'",
+                    field=f"criteria.{criterion.id}.judges",
+                )
+            missing.append(criterion.id)
+            continue
+        for cut in _cuts(trace, criterion.judges):
+            cuts.setdefault(cut, _named(cut, criterion.judges))
+            ids[cut].append(criterion.id)
+    parts = [
+        PartView(_view(whole, cut, ids[cut]), name)
+        for cut, name in cuts.items()
+        if _weighs(whole.rubric, ids[cut])
+    ]
+    return TraceViews(whole, tuple(parts), tuple(missing))
+
+
+def answer_view(view: JudgeView) -> TraceViews:
+    """Return the one view of a response that is no trace.
+
+    Raises:
+        SchemaError: a criterion judges a later turn, or the use of tools.
+    """
+    return TraceViews(view, (PartView(view.of_answer(), LAST_REPLY),))
+
+
+def _view(whole: JudgeView, cut: _Cut, ids: Sequence[str]) -> JudgeView:
+    rubric = whole.rubric
+    if len(ids) < len(rubric) or rubric.judges_traces:
+        rubric = rubric.of_replies(frozenset(ids))
+    update = {
+        "rubric": rubric,
+        "response": cut.answer.text,
+        "thought": cut.answer.thought,
+        "excerpt": cut.excerpt,
+    }
+    return whole.model_copy(update=update)
+
+
+def _weighs(rubric: Rubric, ids: Sequence[str]) -> bool:
+    return any(criterion.weight for criterion in rubric if criterion.id in ids)
+
+
+def _named(cut: _Cut, judges: str | None) -> str:
+    if cut.excerpt is not None:
+        return cut.excerpt.judges
+    return judges if judges and turn_of(judges) else LAST_REPLY
+
+
+def _cuts(trace: Trace, judges: str | None) -> Iterator[_Cut]:
+    """Yield the parts of a trace that a criterion judges: one, or one for each turn."""
+    turns = trace.turns
+    if judges is None:
+        yield _Cut(trace.answer, None)
+    elif judges == EVERY_TURN:
+        spoken = [
+            n for n, own in enumerate(turns, 1) if own.text.strip() or not own.calls
+        ]
+        for number in spoken or range(1, len(turns) + 1):
+            yield _turn(trace, number)
+    elif judges == TOOL_USE:
+        yield _tool_use(trace)
+    elif judges == FULL_TRACE:
+        yield _full(trace)
+    else:
+        yield _turn(trace, turn_of(judges) or 1)
+
+
+def _turn(trace: Trace, number: int) -> _Cut:
+    """Return one turn, with all that came before it after the prompt."""
+    parts: list[ExcerptPart] = []
+    turn = 0
+    for step in trace.steps:
+        turn += step.sampled
+        if turn == 0:
+            continue
+        parts += _parts(step, turn, judged=turn == number)
+        if turn == number:
+            break
+    own = trace.turns[number - 1]
+    answer = Answer(own.text, own.thought)
+    if number == 1 and not own.calls:
+        return _Cut(answer, None)
+    return _Cut(answer, Excerpt(judges=f"turn_{number}", parts=tuple(parts)))
+
+
+def _full(trace: Trace) -> _Cut:
+    """Return all turns, with what users and tools said after the prompt."""
+    parts: list[ExcerptPart] = []
+    turn = 0
+    for step in trace.steps:
+        turn += step.sampled
+        if turn:
+            parts += _parts(step, turn, judged=step.sampled)
+    turns = trace.turns
+    if len(turns) == 1 and all(part.kind is PartKind.REPLY for part in parts):
+        return _Cut(trace.answer, None)
+    text = "\n\n".join(step.text for step in turns if step.text.strip())
+    answer = Answer(text, turns[-1].thought)
+    return _Cut(answer, Excerpt(judges=FULL_TRACE, parts=tuple(parts)))
+
+
+def _tool_use(trace: Trace) -> _Cut:
+    """Return the calls of the policy and what they returned."""
+    parts: list[ExcerptPart] = []
+    turn = 0
+    for step in trace.steps:
+        turn += step.sampled
+        if turn:
+            parts += [
+                part
+                for part in _parts(step, turn, judged=step.sampled)
+                if part.kind in (PartKind.CALL, PartKind.RESULT)
+            ]
+    return _Cut(Answer(""), Excerpt(judges=TOOL_USE, parts=tuple(parts)))
+
+
+def _parts(step: TraceStep, turn: int, *, judged: bool) -> Iterator[ExcerptPart]:
+    if step.role == "tool":
+        yield ExcerptPart(kind=PartKind.RESULT, turn=turn, text=step.text)
+        return
+    if step.role != "assistant":
+        yield ExcerptPart(kind=PartKind.USER, turn=turn, text=step.text)
+        return
+    reply = PartKind.EARLIER
+    call = PartKind.EARLIER_CALL
+    if judged and step.sampled:
+        reply = PartKind.REPLY
+        call = PartKind.CALL
+    if step.text.strip():
+        yield ExcerptPart(kind=reply, turn=turn, text=step.text)
+    for item in step.calls:
+        yield ExcerptPart(kind=call, turn=turn, text=item.text)
+
+
+def _together(results: Sequence[JudgeResult]) -> Call:
+    """Return the facts about the calls of all parts, as those of one."""
+    used = [result.usage for result in results if result.usage is not None]
+    times = [result.latency_s for result in results if result.latency_s is not None]
+    first = results[0].answered_by if results else None
+    is_one = all(result.answered_by == first for result in results)
+    return Call(
+        judge=results[0].judge if results else None,
+        answered_by=first if is_one else None,
+        usage=reduce(Usage.plus, used) if used else None,
+        latency_s=max(times) if times else None,
+        attempts=sum(result.attempts for result in results),
+        passage_truncated=any(result.passage_truncated for result in results),
+    )
