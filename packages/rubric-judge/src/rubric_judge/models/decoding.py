@@ -6,8 +6,11 @@ sent exactly the fields of the configuration. If a server refuses a neutral fiel
 name for one, the request is repeated without it, or under that name, and so are all later ones.
 """
 
-from collections.abc import Iterable, Mapping
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from rubric_core.files import toml_beside
 from rubric_judge import events
@@ -22,18 +25,21 @@ _BUSY = frozenset({429, 502, 503, 504})
 _VLLM = "vllm"
 _VLLM_ROUTE = "hosted_vllm/"
 
+AskOnce = Callable[[chat.ChatRequest, Mapping[str, object]], Awaitable[chat.ChatReply]]
+"""Sends a request with these fields."""
+
 
 class Fields:
     """The fields of the requests of one client."""
 
     def __init__(
-        self, config: model_config.ModelConfig, *, owner: str | None = None
+        self, config: model_config.ModelConfig, *, routes: Iterable[str]
     ) -> None:
         """Take the fields that the configuration sends.
 
         Args:
             config: the model's configuration.
-            owner: who serves the model, where that is known.
+            routes: litellm's names of all models that may answer.
         """
         self._config = config
         self._neutral: dict[str, object] = {}
@@ -41,10 +47,47 @@ class Fields:
         self._usual: dict[str, object] | None = None
         self.owner: str | None = None
         """Who serves the model; "" for a server that gets no neutral values; None while unknown."""
+        self._asking: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock]
+        self._asking = WeakKeyDictionary()
+        owner = known_owner(config, routes)
         if owner is not None:
-            self.served_by(owner)
+            self._served_by(owner)
 
-    def served_by(self, owner: str) -> None:
+    async def asked(self, request: chat.ChatRequest, ask: AskOnce) -> chat.ChatReply:
+        """Ask, and again while a field is refused that can have another name or be left out.
+
+        Args:
+            request: the request.
+            ask: sends the request with its fields, as `of` returns them.
+
+        Raises:
+            JudgeTransportError: no answer came, for another reason.
+        """
+        if self.owner is None:
+            await self._meet()
+        calls = 0
+        while True:
+            fields = self.of(request)
+            try:
+                reply = await ask(request, fields)
+            except JudgeTransportError as error:
+                calls += error.attempts
+                error.attempts = calls
+                if not self.learnt(error, request, fields):
+                    raise
+            else:
+                if not calls:
+                    return reply
+                return replace(reply, attempts=reply.attempts + calls)
+
+    async def _meet(self) -> None:
+        """Find out who serves the model; the first calls wait for it."""
+        lock = self._asking.setdefault(asyncio.get_running_loop(), asyncio.Lock())
+        async with lock:
+            if self.owner is None:
+                self._served_by(await owner_of(self._config))
+
+    def _served_by(self, owner: str) -> None:
         """Note who serves the model, and report the fields that cannot be sent to it."""
         known = _TABLE.get(owner, {})
         self._neutral = dict(known.get("sent", {}))

@@ -3,20 +3,16 @@
 Answers are read as strictly as through litellm, with a small part of the work.
 """
 
-import asyncio
 import json
 import sys
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import lru_cache
 from importlib import import_module
-from weakref import WeakKeyDictionary
 
 import anyio.to_thread
 from pydantic import BaseModel
 from pydantic_core import to_json
 
-from rubric_judge.errors import JudgeTransportError
 from rubric_judge.models import chat, decoding, exchange, model_config, settings
 
 
@@ -37,12 +33,8 @@ class DirectClient(chat.Transport):
         self._config = config
         self._url = f"{(address or '').rstrip('/')}/chat/completions"
         self._connections = exchange.Connections(self._url, settings.api_key(config))
-        self._fields = decoding.Fields(
-            config, owner=decoding.known_owner(config, [config.model])
-        )
+        self._fields = decoding.Fields(config, routes=[config.model])
         self._opening: tuple[Mapping[str, object], bytes] = {}, b""
-        self._asking: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock]
-        self._asking = WeakKeyDictionary()
 
     async def prepare(self) -> None:
         """Import aiohttp in a thread; it takes a few tenths of a second."""
@@ -50,39 +42,19 @@ class DirectClient(chat.Transport):
             await anyio.to_thread.run_sync(import_module, "aiohttp")
 
     async def ask(self, request: chat.ChatRequest) -> chat.ChatReply:
-        """Send one request and read its answer; see `Transport.ask`.
+        """Send one request and read its answer; see `Transport.ask`."""
+        return await self._fields.asked(request, self._asked_once)
 
-        A request that is refused for a field that can have another name, or need not be sent, is
-        sent again.
-        """
-        if self._fields.owner is None:
-            await self._meet()
-        calls = 0
-        while True:
-            fields = self._fields.of(request)
-            calls += 1
-            answer = await self._connections.post(
-                self._url, self._body(request, fields)
-            )
-            try:
-                reply = answer.chat_reply(sent=fields)
-            except JudgeTransportError as error:
-                error.attempts = calls
-                if not self._fields.learnt(error, request, fields):
-                    raise
-            else:
-                return reply if calls == 1 else replace(reply, attempts=calls)
+    async def _asked_once(
+        self, request: chat.ChatRequest, fields: Mapping[str, object]
+    ) -> chat.ChatReply:
+        body = self._body(request, fields)
+        answer = await self._connections.post(self._url, body)
+        return answer.chat_reply(sent=fields)
 
     async def aclose(self) -> None:
         """Close the connections of this event loop and of loops that have ended."""
         await self._connections.aclose()
-
-    async def _meet(self) -> None:
-        """Find out who serves the model; the first calls wait for it."""
-        lock = self._asking.setdefault(asyncio.get_running_loop(), asyncio.Lock())
-        async with lock:
-            if self._fields.owner is None:
-                self._fields.served_by(await decoding.owner_of(self._config))
 
     def _body(self, request: chat.ChatRequest, fields: Mapping[str, object]) -> bytes:
         messages = request.messages

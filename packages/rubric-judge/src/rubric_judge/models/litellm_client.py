@@ -11,7 +11,6 @@ import threading
 import warnings
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import replace
 from functools import lru_cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -157,9 +156,7 @@ class LiteLLMClient(Transport):
         self._router: Any = None
         self._is_ready = False
         self._unset: tuple[str, ...] = ()
-        self._fields = decoding.Fields(
-            config, owner=decoding.known_owner(config, self._models())
-        )
+        self._fields = decoding.Fields(config, routes=self._models())
 
     async def prepare(self) -> None:
         """Load litellm and look for the key; see `Transport.prepare`."""
@@ -209,22 +206,7 @@ class LiteLLMClient(Transport):
         await self.prepare()
         _in_use.add(self)
         _keep_replies_out_of_warnings()
-        if self._fields.owner is None:
-            self._fields.served_by(await decoding.owner_of(self._config))
-        calls = 0
-        while True:
-            fields = self._fields.of(request)
-            try:
-                reply = await self._asked_once(request, fields)
-            except JudgeTransportError as error:
-                calls += error.attempts
-                error.attempts = calls
-                if not self._fields.learnt(error, request, fields):
-                    raise
-            else:
-                if not calls:
-                    return reply
-                return replace(reply, attempts=reply.attempts + calls)
+        return await self._fields.asked(request, self._asked_once)
 
     async def _asked_once(
         self, request: ChatRequest, fields: Mapping[str, object]

@@ -11,16 +11,16 @@ from rubric_core.files import file_sha256, read_file
 from rubric_judge.errors import JudgeSetupError
 
 _CONFIG = "config.json"
-_TOKENIZERS = (
-    "tokenizer.json",
-    "vocab.txt",
-    "vocab.json",
-    "spiece.model",
-    "*.model",
-)
+_WEIGHTS = "*.safetensors"
+_NEEDED = {
+    _CONFIG: (_CONFIG,),
+    _WEIGHTS: (_WEIGHTS,),
+    "tokenizer.json": ("tokenizer.json", "vocab.txt", "vocab.json", "*.model"),
+}
+"""Files of a folder, each with the names that it may have."""
 _HASHED = (
     _CONFIG,
-    "*.safetensors",
+    _WEIGHTS,
     "tokenizer*",
     "vocab*",
     "merges.txt",
@@ -44,24 +44,13 @@ def model_folder(named: str, *, key: str) -> Path:
     folder = Path(named)
     if not folder.is_dir():
         folder = _shipped(named, key=key)
-    if not (folder / _CONFIG).is_file():
-        raise JudgeSetupError(
-            f"{key}: {folder} holds no {_CONFIG}: give a folder as `save_pretrained` writes "
-            "it, with config.json, *.safetensors and a tokenizer (weights in another form "
-            "may run code when they are read, and are not)"
-        )
-    if not any(folder.glob("*.safetensors")):
-        raise JudgeSetupError(
-            f"{key}: {folder} holds no *.safetensors: give a folder as `save_pretrained` "
-            "writes it, with config.json, *.safetensors and a tokenizer (weights in another "
-            "form may run code when they are read, and are not)"
-        )
-    if not any(path for name in _TOKENIZERS for path in folder.glob(name)):
-        raise JudgeSetupError(
-            f"{key}: {folder} holds no tokenizer.json: give a folder as `save_pretrained` "
-            "writes it, with config.json, *.safetensors and a tokenizer (weights in another "
-            "form may run code when they are read, and are not)"
-        )
+    for shown, names in _NEEDED.items():
+        if not any(path.is_file() for name in names for path in folder.glob(name)):
+            raise JudgeSetupError(
+                f"{key}: {folder} holds no {shown}: give a folder as `save_pretrained` writes "
+                "it, with config.json, *.safetensors and a tokenizer (weights in another form "
+                "may run code when they are read, and are not)"
+            )
     return folder
 
 
