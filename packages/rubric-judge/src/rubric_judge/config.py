@@ -39,13 +39,15 @@ from rubric_judge.llm_config import (
 from rubric_judge.models.model_config import FileBeside, ModelConfig, Settings
 from rubric_judge.ui.yaml_files import read_yaml, yaml_place
 
+_RegexTimeout = Annotated[float, Field(gt=0, le=60)]
+
 
 class LexicalConfig(Settings):
     """The lexical judge: a program without a model."""
 
     type: Literal["lexical"] = "lexical"
 
-    regex_timeout_s: float = Field(default=0.25, gt=0, le=60)
+    regex_timeout_s: _RegexTimeout = 0.25
     """Processor time for one `regex:` search; past it the criterion scores 0."""
 
 
@@ -74,7 +76,7 @@ class ClaimConfig(Settings):
     """The folder, relative to this file, of a sequence-classification model that decides whether a
     sentence entails a claim: of MNLI, or of fact checking."""
 
-    regex_timeout_s: float = Field(default=0.25, gt=0, le=60)
+    regex_timeout_s: _RegexTimeout = 0.25
     """Processor time for one `regex:` search; past it the criterion scores 0."""
 
 
@@ -150,7 +152,7 @@ class HybridConfig(Settings):
     ]
     """The judge for the other criteria."""
 
-    regex_timeout_s: float = Field(default=0.25, gt=0, le=60)
+    regex_timeout_s: _RegexTimeout = 0.25
     """Processor time for one `regex:` search; past it the criterion scores 0."""
 
     python_tests: bool = False
@@ -160,6 +162,10 @@ class HybridConfig(Settings):
     """Where and within which limits they run."""
 
 
+_OneOfSeveral = Annotated[
+    LexicalConfig | ClaimConfig | JudgeConfig | PluginConfig | HybridConfig,
+    Field(discriminator="type"),
+]
 Uncertainty = Literal["consistency", "margin", "orders"]
 Decide = Literal["response", "group"]
 _CALLS: Mapping[str, int] = {"consistency": 5, "margin": 1, "orders": 2}
@@ -174,12 +180,7 @@ class CascadeConfig(Settings):
 
     type: Literal["cascade"] = "cascade"
 
-    judges: Many[
-        Annotated[
-            LexicalConfig | ClaimConfig | JudgeConfig | PluginConfig | HybridConfig,
-            Field(discriminator="type"),
-        ]
-    ] = Field(min_length=2)
+    judges: Many[_OneOfSeveral] = Field(min_length=2)
     """The judges, the cheapest first; the last is asked once, and its scores are final."""
 
     uncertainty: Uncertainty = "consistency"
@@ -278,12 +279,7 @@ class PanelConfig(Settings):
 
     type: Literal["panel"] = "panel"
 
-    judges: Many[
-        Annotated[
-            LexicalConfig | ClaimConfig | JudgeConfig | PluginConfig | HybridConfig,
-            Field(discriminator="type"),
-        ]
-    ] = Field(min_length=2)
+    judges: Many[_OneOfSeveral] = Field(min_length=2)
     """The judges; no two of them the same."""
 
     draw: Literal["one", "mean"] = "one"
@@ -393,16 +389,20 @@ def read_judge_spec(path: Path) -> JudgeSpec:
         ConfigError: the file cannot be read, is no YAML mapping, repeats a key, or names something
             that does not exist.
     """
-    if not os.path.lexists(path):
-        another = "; `rubric-judge init FOLDER` writes an example of a judge.yaml"
-        raise ConfigError(no_such_file(path, otherwise=another), location=str(path))
-    options = read_yaml(path)
-    if not isinstance(options, dict):
+    another = "; `rubric-judge init FOLDER` writes an example of a judge.yaml"
+    options = _written(path, otherwise=another)
+    if options is None:
         raise ConfigError(
             f"{path}: needs `type: {' | '.join(_KINDS)}`", location=str(path)
         )
-    values = cast("dict[str, object]", options)
-    return judge_spec(values, source=partial(yaml_place, path), folder=path.parent)
+    return judge_spec(options, source=partial(yaml_place, path), folder=path.parent)
+
+
+def _written(path: Path, *, otherwise: str = "") -> dict[str, object] | None:
+    if not os.path.lexists(path):
+        raise ConfigError(no_such_file(path, otherwise=otherwise), location=str(path))
+    options = read_yaml(path)
+    return cast("dict[str, object]", options) if isinstance(options, dict) else None
 
 
 def read_model_config(path: Path) -> ModelConfig:
@@ -414,19 +414,16 @@ def read_model_config(path: Path) -> ModelConfig:
     Raises:
         ConfigError: as `read_judge_spec`.
     """
-    if not os.path.lexists(path):
-        raise ConfigError(no_such_file(path), location=str(path))
-    options = read_yaml(path)
-    if not isinstance(options, dict) or "type" in options or "synthesiser" in options:
+    options = _written(path)
+    if options is None or "type" in options or "synthesiser" in options:
         raise ConfigError(
             f"{path}: needs the keys of a model at its top level, such as `model: "
             "openai/gpt-4.1-mini`; of a judge's or a synthesiser's file take what stands "
             "below its model, without `type`",
             location=str(path),
         )
-    values = cast("dict[str, object]", options)
     source = partial(yaml_place, path)
-    return validated(ModelConfig, values, source=source, folder=path.parent)
+    return validated(ModelConfig, options, source=source, folder=path.parent)
 
 
 __all__ = [

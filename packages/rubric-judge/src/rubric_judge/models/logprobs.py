@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import NamedTuple, cast
 
 from rubric_judge.errors import LogprobsError
+from rubric_judge.models.chat import listing, mapping
 
 _ROUNDING = 1e-3
 """Log-probabilities above 0, and sums of probabilities above 1, by no more than this are rounding:
@@ -63,23 +64,21 @@ def first_alternatives(logprobs: object) -> tuple[Alternative, ...]:
         LogprobsError: there is no list, an entry is malformed, or the figures are no
             log-probabilities.
     """
-    content = _entries(_fields(logprobs).get("content"))
-    listed = _entries(_fields(content[0]).get("top_logprobs")) if content else []
+    content = listing(mapping(logprobs).get("content"))
+    listed = listing(mapping(content[0]).get("top_logprobs")) if content else []
     if not listed:
         raise LogprobsError(_NO_LIST)
     alternatives = {_alternative(entry) for entry in listed}
     if all(alternative.text.startswith(_NUMBERED) for alternative in alternatives):
         raise LogprobsError(_NO_TEXTS)
     total = math.fsum(alternative.probability for alternative in alternatives)
-    if total > 1 + _ROUNDING:
-        raise LogprobsError(_NO_LOGPROBS.format(why=f"they add up to {total:.4g}"))
-    if total < _LEAST_TOTAL:
+    if not _LEAST_TOTAL <= total <= 1 + _ROUNDING:
         raise LogprobsError(_NO_LOGPROBS.format(why=f"they add up to {total:.4g}"))
     return tuple(sorted(alternatives, key=lambda token: (-token.logprob, token.text)))
 
 
 def _alternative(entry: object) -> Alternative:
-    fields = _fields(entry)
+    fields = mapping(entry)
     logprob = fields.get("logprob")
     if isinstance(logprob, bool) or not isinstance(logprob, int | float):
         why = "an entry without a `logprob` that is a number"
@@ -98,7 +97,7 @@ def _alternative(entry: object) -> Alternative:
 def _text(fields: Mapping[str, object]) -> str | None:
     """Return a token's text by its bytes, which are right where the text is a number of a token."""
     token = fields.get("token")
-    numbers = _entries(fields.get("bytes"))
+    numbers = listing(fields.get("bytes"))
     try:
         # A strictly read answer holds only floats; what is no byte raises.
         spelled = bytes(int(cast("float", number)) for number in numbers).decode()
@@ -107,11 +106,3 @@ def _text(fields: Mapping[str, object]) -> str | None:
     if spelled:
         return spelled
     return token if isinstance(token, str) else None
-
-
-def _fields(value: object) -> Mapping[str, object]:
-    return cast("Mapping[str, object]", value) if isinstance(value, Mapping) else {}
-
-
-def _entries(value: object) -> list[object]:
-    return cast("list[object]", value) if isinstance(value, list) else []

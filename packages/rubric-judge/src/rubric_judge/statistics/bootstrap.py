@@ -8,7 +8,6 @@ import math
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import compress
 from typing import Any, Literal, TypedDict, Unpack, cast
 
 import numpy as np
@@ -17,7 +16,7 @@ from scipy import stats
 
 from rubric_core.arrays import FloatArray
 from rubric_judge.errors import SampleShapeError
-from rubric_judge.statistics.clusters import cluster_sums
+from rubric_judge.statistics.clusters import cluster_sums, without_missing
 
 
 class Draws(TypedDict, total=False):
@@ -270,10 +269,7 @@ def bootstrap_mean(
         raise SampleShapeError(
             f"got {values_N.size} values and {len(clusters_N)} clusters; give one for each value"
         )
-    is_present_N = ~np.isnan(values_N)
-    if clusters_N is not None:
-        clusters_N = list(compress(clusters_N, is_present_N))
-    values_N = values_N[is_present_N]
+    values_N, clusters_N = without_missing(values_N, clusters_N)
     sums_C, counts_C = cluster_sums(values_N, clusters_N)
     estimate = float(values_N.mean())
     lowest = float(values_N.min())

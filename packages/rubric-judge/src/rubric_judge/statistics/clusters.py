@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
 
 import numpy as np
 
@@ -80,6 +81,16 @@ class ClusteredMean:
     def times(self, factor: float) -> ClusteredMean:
         """Return the mean of the values multiplied by a factor."""
         return replace(self, mean=factor * self.mean, errors_C=factor * self.errors_C)
+
+
+def without_missing(
+    values_N: FloatArray, clusters_N: Sequence[str] | None
+) -> tuple[FloatArray, Sequence[str] | None]:
+    """Return the values that are not NaN, and their clusters."""
+    is_present_N = ~np.isnan(values_N)
+    if clusters_N is not None:
+        clusters_N = list(compress(clusters_N, is_present_N))
+    return values_N[is_present_N], clusters_N
 
 
 def cluster_sums(

@@ -6,8 +6,8 @@ question are averaged first, since they are not independent of each other.
 
 import math
 from collections.abc import Sequence
-from itertools import combinations, compress
-from typing import Any, Unpack
+from itertools import combinations
+from typing import Unpack
 
 import numpy as np
 
@@ -60,12 +60,10 @@ def mean_estimate(
     Reference: Efron, Better bootstrap confidence intervals, JASA 82 (1987); Hesterberg, What
     teachers should know about the bootstrap, The American Statistician 69 (2015), for z.
     """
-    values_N, is_present_N = present(x_N)
-    n = int(np.count_nonzero(is_present_N))
+    values_N = known_values(x_N)
+    n = int(np.count_nonzero(~np.isnan(values_N)))
     drawn = bootstrap_mean(values_N, clusters_N, resamples=resamples, seed=seed)
-    if clusters_N is not None:
-        clusters_N = list(compress(clusters_N, is_present_N))
-    student = Student.of(values_N[is_present_N], clusters_N)
+    student = Student.of(values_N, clusters_N)
     limits = student.widen(drawn.expanded_limits(confidence), confidence)
     if limits is None:
         return Estimate(drawn.estimate, n=n)
@@ -135,17 +133,14 @@ def _one_axis(x_N: Sequence[float | None] | FloatArray) -> FloatArray:
     return values_N
 
 
-def present(
-    x_N: Sequence[float | None] | FloatArray,
-) -> tuple[FloatArray, np.ndarray[Any, np.dtype[np.bool_]]]:
-    """Return values along one axis, and the mask of those that are not missing, at least one."""
+def known_values(x_N: Sequence[float | None] | FloatArray) -> FloatArray:
+    """Return values along one axis, NaN where one is missing; at least one is not."""
     values_N = _one_axis(x_N)
-    is_present_N = ~np.isnan(values_N)
-    if not is_present_N.any():
+    if np.isnan(values_N).all():
         raise SampleShapeError(
             f"all {values_N.size} values are missing; a mean needs at least one question"
         )
-    return values_N, is_present_N
+    return values_N
 
 
 def mean_of_estimates(

@@ -7,7 +7,6 @@ tests at once are corrected for how many they are (`decide`).
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import compress
 from typing import Any, Unpack, cast
 
 import numpy as np
@@ -340,7 +339,7 @@ def reward_test(
         bootstrap.bootstrap_mean(rounded_N, clusters_N, **draws),
         sign_flip.SignFlips(sums_C, counts_C, unit=None, draws=draws),
         n=rounded_N.size,
-        student=_student(rounded_N, clusters_N),
+        student=Student.of(rounded_N, clusters_N),
     )
 
 
@@ -371,12 +370,5 @@ def accuracy_test(
         bootstrap.bootstrap_mean(rounded_N, clusters_N, **draws),
         sign_flip.SignFlips(sums_C, counts_C, unit=1 / answers, draws=draws),
         n=n,
-        student=_student(rounded_N, clusters_N),
+        student=Student.of(rounded_N, clusters_N),
     )
-
-
-def _student(values_N: FloatArray, clusters_N: Sequence[str] | None) -> Student:
-    is_present_N = ~np.isnan(values_N)
-    if clusters_N is not None:
-        clusters_N = list(compress(clusters_N, is_present_N))
-    return Student.of(values_N[is_present_N], clusters_N)

@@ -2,16 +2,19 @@
 
 import math
 from collections.abc import Sequence
-from itertools import compress
 from typing import Any, Literal, cast
 
 import numpy as np
 from scipy import stats
 
 from rubric_core.arrays import FloatArray
-from rubric_judge.statistics.clusters import ClusteredMean, cluster_sums
+from rubric_judge.statistics.clusters import (
+    ClusteredMean,
+    cluster_sums,
+    without_missing,
+)
 from rubric_judge.statistics.estimate import Estimate
-from rubric_judge.statistics.means import present
+from rubric_judge.statistics.means import known_values
 
 
 def score_limits(
@@ -150,13 +153,13 @@ def bounded_mean(
     proportions with small expected number of positive counts estimated from survey data, Survey
     Methodology 24 (1998), for the least variance.
     """
-    values_N, is_present_N = present(means_N)
-    present_N = values_N[is_present_N]
+    values_N = known_values(means_N)
+    present_N, documents_N = without_missing(values_N, clusters_N)
     if is_accuracy and len(set(clusters_N)) == values_N.size and answers == 1:
         return share_estimate(
             int(present_N.sum()), present_N.size, confidence=confidence
         )
-    sums_C, counts_C = cluster_sums(present_N, list(compress(clusters_N, is_present_N)))
+    sums_C, counts_C = cluster_sums(present_N, documents_N)
     clustered_mean = ClusteredMean.of(sums_C, counts_C)
     # The mean of equal values is their value, not their rounded sum over N.
     mean = float(present_N.mean() if np.ptp(present_N) else present_N[0])

@@ -11,7 +11,11 @@ import numpy as np
 from scipy import stats
 
 from rubric_core.arrays import FloatArray
-from rubric_judge.statistics.clusters import ClusteredMean, cluster_sums
+from rubric_judge.statistics.clusters import (
+    ClusteredMean,
+    cluster_sums,
+    without_missing,
+)
 
 _ROUNDING = 1e-12
 """Largest difference of values that count as equal."""
@@ -53,7 +57,8 @@ class Student:
     def of(
         cls, values_N: FloatArray, clusters_N: Sequence[str] | None = None
     ) -> Student:
-        """Return the mean of values without missing ones, and their documents."""
+        """Return the mean of the values that are not missing; each has a document."""
+        values_N, clusters_N = without_missing(values_N, clusters_N)
         sums_C, counts_C = cluster_sums(values_N, clusters_N)
         mean = ClusteredMean.of(sums_C, counts_C)
         independent = ClusteredMean.of(values_N, np.ones_like(values_N)).variance

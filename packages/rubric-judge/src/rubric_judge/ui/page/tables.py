@@ -1,7 +1,7 @@
 """Tables of unrounded numbers, and how pages, Markdown, LaTeX and JSON write them."""
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from string import Formatter
 from typing import Any, Literal, Self
 
@@ -270,11 +270,15 @@ def bounds(cell: Cell, form: Form) -> str:
     return f"{written(cell.low, form)} to {written(cell.high, form)}"
 
 
-def _written_cells(table: Table, row: Row) -> Iterator[str]:
-    for column, cell in zip(table.columns, row.cells, strict=True):
+def _written_cells(
+    table: Table, row: Row, *, escape: Callable[[str], str] = str, best: str = "{}"
+) -> Iterator[str]:
+    for at, (column, cell) in enumerate(zip(table.columns, row.cells, strict=True)):
         text = written(cell.value, column.form)
         if column.form == "text":
-            text = cell.text
+            text = escape(cell.text)
+        if table.is_best(row, at):
+            text = best.format(text)
         interval = bounds(cell, column.form) if column.has_interval else ""
         yield f"{text} ({interval})" if interval else text
 
@@ -296,31 +300,19 @@ def plain_markdown(table: Table, figures: str = "---") -> str:
 
 def markdown(table: Table) -> str:
     """Write a table as Markdown, below its title and caption."""
-    head = [table.first, *(column.title for column in table.columns)]
     rule = ["---", *("---" if c.form == "text" else "---:" for c in table.columns)]
-    lines = [_line(head), _line(rule)]
+    lines = [_line(table.header), _line(rule)]
     for group, rows in table.groups.items():
         if group:
             lines.append(_line([f"*{_plain(group)}*", *("" for _ in table.columns)]))
         for row in rows:
-            cells = [_plain(row.name), *_markdown_cells(table, row)]
-            lines.append(_line(cells))
+            cells = _written_cells(table, row, escape=_plain, best="**{}**")
+            lines.append(_line([_plain(row.name), *cells]))
     opening = f"**{_plain(table.title)}** {_plain(table.caption)}"
     return f"{opening}\n\n" + "\n".join(lines) + "\n"
 
 
-def _markdown_cells(table: Table, row: Row) -> Iterator[str]:
-    for at, (column, cell) in enumerate(zip(table.columns, row.cells, strict=True)):
-        text = written(cell.value, column.form)
-        if column.form == "text":
-            text = _plain(cell.text)
-        if table.is_best(row, at):
-            text = f"**{text}**"
-        interval = bounds(cell, column.form) if column.has_interval else ""
-        yield f"{text} ({interval})" if interval else text
-
-
-def _line(cells: list[str]) -> str:
+def _line(cells: Iterable[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
@@ -427,7 +419,6 @@ def latex(table: Table) -> str:
     r"""Write a table as LaTeX in the paper's own form, for `\input`; needs booktabs."""
     width = len(table.columns) + 1
     aligned = "l" + "".join("l" if c.form == "text" else "c" for c in table.columns)
-    head = [table.first, *(column.title for column in table.columns)]
     lines = [
         r"\begin{table}[!ht]",
         r"\centering",
@@ -436,7 +427,7 @@ def latex(table: Table) -> str:
         r"\begin{small}",
         rf"\begin{{tabular}}{{{aligned}}}",
         r"\toprule",
-        " & ".join(rf"\textbf{{{_tex(title)}}}" for title in head) + r" \\",
+        " & ".join(rf"\textbf{{{_tex(title)}}}" for title in table.header) + r" \\",
         r"\midrule",
     ]
     for number, (group, rows) in enumerate(table.groups.items()):
