@@ -36,12 +36,7 @@ def _youden(report: CalibrationReport) -> pictures.Figure | None:
         [calibration.criterion for calibration in calibrations], height=1.9, each=0.16
     )
     axes.axvline(0, color=pictures.INK, linewidth=1)
-    axes.axvline(
-        report.bound,
-        color=pictures.MUTED,
-        linewidth=1,
-        linestyle=(0, (4, 3)),
-    )
+    axes.axvline(report.bound, **pictures.DASHED)
     for verdict in dict.fromkeys(criterion.verdict for criterion in calibrations):
         places = [
             place

@@ -189,12 +189,7 @@ def _sign_flips(ratings: Ratings) -> pictures.Figure | None:
             clip_on=not sizes,  # dots at 0 are to be seen whole
             label=pictures.wrap_name(judge + few, _LEGEND_CHARS),
         )  # fmt: skip
-    axes.axhline(
-        0.5,
-        color=pictures.MUTED,
-        linewidth=1,
-        linestyle=(0, (4, 3)),
-    )
+    axes.axhline(0.5, **pictures.DASHED)
     axes.annotate(
         "a coin", (1, 0.5), (0, 3), xycoords=("axes fraction", "data"),
         textcoords="offset points", ha="right", color=pictures.MUTED, fontsize=9,

@@ -203,15 +203,10 @@ class _Study:
         retest = noise.retest(np.moveaxis(ratings.z_JNRM[j], 1, 2))
         noises: list[report.CriterionNoise] = []
         for pool, (n, m) in ratings.cells_by_pool.items():
-            squares_N = np.zeros(len(ratings.tasks_N))
-            df_N = np.zeros(len(ratings.tasks_N))
-            share_N = np.zeros(len(ratings.tasks_N))
-            count_N = np.zeros(len(ratings.tasks_N))
-            # A response may have several criteria of a pool.
-            np.add.at(squares_N, n, retest.squares[n, m])
-            np.add.at(df_N, n, retest.df[n, m])
-            np.add.at(share_N, n, ratings.alpha_NM[n, m])
-            np.add.at(count_N, n, 1)
+            squares_N = self._by_response(n, retest.squares[n, m])
+            df_N = self._by_response(n, retest.df[n, m])
+            share_N = self._by_response(n, ratings.alpha_NM[n, m])
+            count_N = self._by_response(n, np.ones(len(n)))
             rows = np.flatnonzero(df_N)
             if not len(rows):
                 continue
@@ -226,6 +221,11 @@ class _Study:
                 )
             )
         return noises
+
+    def _by_response(self, n: Sequence[int], values_C: FloatArray) -> FloatArray:
+        """Add up the values of a pool's criteria, of which a response may have several."""
+        sums_N = np.bincount(np.asarray(n), values_C, len(self.ratings.tasks_N))
+        return sums_N.astype(np.float64)
 
     def pair(self, a: int, b: int) -> report.PairAgreement:
         ratings = self.ratings

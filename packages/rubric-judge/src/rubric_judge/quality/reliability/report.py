@@ -277,19 +277,23 @@ WORDS = toml_beside(__file__, "words.toml")
 def _judges(judges: Sequence[JudgeReliability], columns: Sequence[str]) -> Table:
     words = WORDS["judge"]
     values = [[judge, or_dash(judge.m_eff, ".1f")] for judge in judges]
-    alone = Table.turned(words, values, columns)
-    by_errors = _known({**words, "rows": words["errors"]}, values, columns)
-    by_cost = _known({**words, "rows": words["cost"]}, values, columns)
-    rows = (*alone.texts, *by_errors, *by_cost)
-    return Table.from_texts(alone.title, alone.header, rows)
+    return _turned(words, values, columns, further=("errors", "cost"))
 
 
-def _known(
-    words: Mapping[str, Any], values: Sequence[Sequence[object]], columns: Sequence[str]
-) -> tuple[tuple[str, ...], ...]:
-    """Return the rows that hold a value of some judge."""
-    rows = Table.turned(words, values, columns).texts
-    return tuple(row for row in rows if set(row[1:]) != {or_dash(None, "")})
+def _turned(
+    words: Mapping[str, Any],
+    values: Sequence[Sequence[object]],
+    columns: Sequence[str],
+    *,
+    further: Sequence[str],
+) -> Table:
+    """Return a table with further rows, of which those are left out that nothing is known of."""
+    table = Table.turned(words, values, columns)
+    rows = list(table.texts)
+    for kind in further:
+        more = Table.turned({**words, "rows": words[kind]}, values, columns)
+        rows += [row for row in more.texts if set(row[1:]) != {or_dash(None, "")}]
+    return Table.from_texts(table.title, table.header, rows)
 
 
 def _criteria(criteria: Sequence[CriterionNoise], marks: Mapping[str, str]) -> Table:
@@ -309,11 +313,7 @@ def _criteria(criteria: Sequence[CriterionNoise], marks: Mapping[str, str]) -> T
 
 
 def _panel(panel: PanelAgreement) -> Table:
-    words = WORDS["panel"]
-    values = [[panel]]
-    whole = Table.turned(words, values)
-    by_errors = _known({**words, "rows": words["errors"]}, values, ("value",))
-    return Table.from_texts(whole.title, whole.header, (*whole.texts, *by_errors))
+    return _turned(WORDS["panel"], [[panel]], ("value",), further=("errors",))
 
 
 def _alphas(panel: PanelAgreement) -> Table:

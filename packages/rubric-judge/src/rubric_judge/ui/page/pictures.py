@@ -25,6 +25,12 @@ COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 _STYLE = toml_beside(__file__, "pictures.toml")
 INK: str = _STYLE["text.color"]
 MUTED: str = _STYLE["axes.edgecolor"]
+DASHED: Mapping[str, Any] = {
+    "color": MUTED,
+    "linewidth": 1,
+    "linestyle": (0, (4, 3)),
+}
+"""How a line is drawn that others are compared with."""
 
 _TITLE_CHARS = 60
 _ROW_CHARS = 32
@@ -104,13 +110,7 @@ def draw_rewards(
     axes: Axes, rewards: tuple[ArrayLike, ArrayLike], names: tuple[str, str]
 ) -> None:
     """Draw two rewards of the same responses, and the line on which they are equal."""
-    axes.plot(
-        [0, 1],
-        [0, 1],
-        color=MUTED,
-        linewidth=1,
-        linestyle=(0, (4, 3)),
-    )
+    axes.plot([0, 1], [0, 1], **DASHED)
     axes.scatter(
         *rewards,
         s=16,
