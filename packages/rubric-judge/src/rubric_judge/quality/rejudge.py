@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numpy as np
-from pydantic import BaseModel, StrictStr
+from pydantic import StrictStr
 
 from rubric_core import (
     Answer,
@@ -22,6 +22,7 @@ from rubric_core import (
 )
 from rubric_core.arrays import FloatArray
 from rubric_core.files import text_sha256
+from rubric_core.rows import OpenRow
 from rubric_judge.pool.ledger import database, store
 from rubric_judge.pool.ledger.entry import LedgerEntry
 from rubric_judge.quality import responses
@@ -66,10 +67,8 @@ class _Rollout(responses.ResponseRow):
         return answer_of(self.response, thoughts)
 
 
-class _Judgement(BaseModel):
+class _Judgement(OpenRow):
     """The needed fields of a row of `judgements/*.jsonl`."""
-
-    model_config = responses.ResponseRow.model_config
 
     id: StrictStr
     result: JudgeResult

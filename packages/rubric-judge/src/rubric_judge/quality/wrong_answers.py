@@ -7,7 +7,7 @@ are about the same texts.
 
 import random
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 
 from rubric_core import Task
@@ -98,12 +98,15 @@ def fixed_template(question: str) -> str:
 
 def keyword_spam(task: Task) -> str:
     """Return every term of a task's rubric, without sentences."""
-    terms: list[str] = []
+    return ", ".join([*expected_terms(task)] * 3)
+
+
+def expected_terms(task: Task) -> Iterator[str]:
+    """Yield the elements, keywords and concepts that the criteria ask for."""
     for criterion in task.rubric:
-        terms += criterion.required_elements
-        terms += criterion.expected_keywords
-        terms += criterion.expected_concepts
-    return ", ".join(terms * 3)
+        yield from criterion.required_elements
+        yield from criterion.expected_keywords
+        yield from criterion.expected_concepts
 
 
 def _is_of_subject(word: str) -> bool:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal
 from rubric_core import Grounding, JudgeView, Task
 from rubric_core.files import toml_beside
 from rubric_judge.judges.llm.prompt import load_prompt
+from rubric_judge.quality.wrong_answers import expected_terms
 
 Base = Literal["nothing", "weak", "reference"]
 """Base of an attack, which bounds its credit: nothing (0), the weak or the reference answer."""
@@ -49,12 +50,8 @@ class Target:
     @cached_property
     def terms(self) -> tuple[str, ...]:
         """Every term that a criterion looks for."""
-        terms: list[str] = []
-        for criterion in self.task.rubric:
-            terms += criterion.required_elements
-            terms += criterion.expected_keywords
-            terms += criterion.expected_concepts
-        return tuple(dict.fromkeys(term for term in terms if term.strip()))
+        terms = (term for term in expected_terms(self.task) if term.strip())
+        return tuple(dict.fromkeys(terms))
 
     @cached_property
     def slots(self) -> dict[str, str]:

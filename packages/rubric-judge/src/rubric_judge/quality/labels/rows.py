@@ -82,17 +82,7 @@ class Label(FileLine):
     """Hash of the response's text; where given, another text in that line is refused."""
     rubric_sha256: StrictStr | None = None
     """Hash of the rubric that the rater saw; where given, another version is refused."""
-    at: (
-        Annotated[
-            float,
-            Field(
-                strict=True,
-                ge=0,
-                allow_inf_nan=False,
-            ),
-        ]
-        | None
-    ) = None
+    at: Score | None = None
     """Time of the label, in seconds since 1970."""
     inclusion: (
         Annotated[
