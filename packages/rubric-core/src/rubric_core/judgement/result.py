@@ -359,7 +359,7 @@ class JudgeResult(Sealed):
                 detail=f"{count} without a quote that is found, first {unproven[0]!r}",
             )
         result = cls.scored(rubric, reply.scores, judge="", reasoning=reply.reasoning)
-        return cls.model_validate({**dict(result), "evidence": evidence})
+        return result.with_fields(evidence=evidence)
 
     @classmethod
     def scored(
@@ -418,9 +418,15 @@ class JudgeResult(Sealed):
     def with_call(self, **call: Unpack[Call]) -> Self:
         """Return a copy with facts about the call; None keeps the present value."""
         known = {key: value for key, value in call.items() if value is not None}
-        if not known:
-            return self
-        return type(self).model_validate(dict(self) | known)
+        return self.with_fields(**known) if known else self
+
+    def with_fields(self, **fields: object) -> Self:
+        """Return a copy with other fields, checked as a new result is.
+
+        Raises:
+            SchemaError: the fields do not fit together.
+        """
+        return type(self).model_validate(dict(self) | fields)
 
     @classmethod
     def _failed(cls, outcome: Outcome, reason: Reason, detail: str, call: Call) -> Self:

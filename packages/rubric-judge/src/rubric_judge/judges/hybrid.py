@@ -136,9 +136,7 @@ class HybridJudge(SeveralJudges):
             view.rubric, result.scores | scores, judge=self.name, reasoning=reasoning
         )
         # Usage, latency, attempts and evidence are the other judge's.
-        return JudgeResult.model_validate(
-            {**dict(result), **whole.model_dump(include=_OF_ALL)}
-        )
+        return result.with_fields(**whole.model_dump(include=_OF_ALL))
 
     def refuse_excerpt(self, view: JudgeView) -> str:
         """Return why a part of a trace cannot be judged: programs read text alone."""

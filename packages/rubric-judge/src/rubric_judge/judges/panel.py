@@ -92,8 +92,7 @@ class PanelJudge(SeveralJudges):
             result = await drawn.judge(view)
             words = f"By {drawn.name}.\n{result.reasoning}".strip()
             update = {"reasoning": words} if result.outcome is Outcome.SCORED else {}
-            named = JudgeResult.model_validate({**dict(result), **update})
-            return named.with_call(judge=self.name)
+            return result.with_fields(**update).with_call(judge=self.name)
         return await self._mean(view)
 
     def drawn(self, view: JudgeView) -> int:

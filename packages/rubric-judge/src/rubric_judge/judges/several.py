@@ -2,11 +2,13 @@
 
 import hashlib
 import json
+import math
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import reduce
 from typing import TypeVar
 
 import anyio
+from anyio.abc import TaskGroup
 
 from rubric_core import Judge, JudgeResult
 from rubric_core.judgement.result import CascadeTrace, Usage
@@ -49,19 +51,29 @@ async def at_once(
         Exception: the first that a call raises, as it is: callers know no groups of exceptions.
     """
     answers: dict[int, _Answer] = {}
+    raised: list[BaseException] = []
 
-    async def keep(place: int, call: Callable[[], Awaitable[_Answer]]) -> None:
-        answers[place] = await call()
+    async def keep(
+        place: int, call: Callable[[], Awaitable[_Answer]], group: TaskGroup
+    ) -> None:
+        try:
+            answers[place] = await call()
+        # Raised in the caller's task, not as a group, since the exception's type matters there.
+        except BaseException as error:
+            is_cancelled_outside = anyio.current_effective_deadline() == -math.inf
+            if is_cancelled_outside:
+                raise
+            raised.append(error)
+            group.cancel_scope.cancel()
 
     numbered = list(enumerate(calls))
     first = numbered[:1] if warm else []
     for some in (first, numbered[len(first) :]):
-        try:
-            async with anyio.create_task_group() as tasks:
-                for place, call in some:
-                    tasks.start_soon(keep, place, call)
-        except BaseExceptionGroup as several:
-            raise several.exceptions[0] from None
+        async with anyio.create_task_group() as tasks:
+            for place, call in some:
+                tasks.start_soon(keep, place, call, tasks)
+        if raised:
+            raise raised[0]
     return [answers[place] for place in sorted(answers)]
 
 
@@ -96,13 +108,12 @@ def with_totals(
     """
     first = answers[0].answered_by
     is_one = all(answer.answered_by == first for answer in answers)
-    totals = {
-        "judge": judge,
-        "answered_by": first if is_one else None,
-        "usage": total_usage(answers),
-        "latency_s": latency_s,
-        "attempts": sum(answer.attempts for answer in answers),
-        "passage_truncated": any(answer.passage_truncated for answer in answers),
-        "cascade": cascade,
-    }
-    return JudgeResult.model_validate({**dict(result), **totals})
+    return result.with_fields(
+        judge=judge,
+        answered_by=first if is_one else None,
+        usage=total_usage(answers),
+        latency_s=latency_s,
+        attempts=sum(answer.attempts for answer in answers),
+        passage_truncated=any(answer.passage_truncated for answer in answers),
+        cascade=cascade,
+    )

@@ -108,6 +108,10 @@ class Settings(BaseModel):
     )
 
 
+Seconds = Annotated[float, Field(gt=0, le=10**7)]
+"""A time that something may take."""
+
+
 class LimitsConfig(Settings):
     """How much an endpoint is asked for, over all that call it through one limiter."""
 
@@ -264,28 +268,16 @@ class ModelConfig(_Replying):
     )
     """Further fields of every request, such as `reasoning_effort: low` or `seed: 1`."""
 
-    timeout_s: float = Field(
-        default=120,
-        gt=0,
-        le=10**7,
-    )
+    timeout_s: Seconds = 120
     """Longest time for one attempt."""
 
-    deadline_s: float = Field(
-        default=600,
-        gt=0,
-        le=10**7,
-    )
+    deadline_s: Seconds = 600
     """Longest time for one question, from its first attempt: attempts and the waits between."""
 
     max_transport_attempts: int = Field(default=5, ge=1, le=50)
     """Most attempts when a call fails on its way; an answer is never asked for again."""
 
-    backoff_s: float = Field(
-        default=0.5,
-        gt=0,
-        le=10**7,
-    )
+    backoff_s: Seconds = 0.5
     """First wait between attempts; it doubles, with jitter, unless the server asks for longer."""
 
     limits: LimitsConfig = LimitsConfig()

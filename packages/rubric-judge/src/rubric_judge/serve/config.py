@@ -5,7 +5,7 @@ from typing import Literal
 from pydantic import Field
 
 from rubric_core import Thoughts
-from rubric_judge.models.model_config import Settings
+from rubric_judge.models.model_config import Seconds, Settings
 
 OnUnavailable = Literal["retry", "zero"]
 
@@ -38,25 +38,13 @@ class ServeConfig(Settings):
     """Most connections from one address, such as a proxy's; left out, half of all, or all where
     only this machine can reach the service."""
 
-    headers_s: float = Field(
-        default=10,
-        gt=0,
-        le=10**7,
-    )
+    headers_s: Seconds = 10
     """Longest time for the headers of a request; a connection without them by then is closed."""
 
-    body_s: float = Field(
-        default=30,
-        gt=0,
-        le=10**7,
-    )
+    body_s: Seconds = 30
     """Longest time for the body of a request; a slower one is answered 408."""
 
-    deadline_s: float = Field(
-        default=600,
-        gt=0,
-        le=10**7,
-    )
+    deadline_s: Seconds = 600
     """Longest time for a request; what is not judged by then is `unavailable`."""
 
     drain_s: float = Field(

@@ -27,7 +27,7 @@ from rubric_judge.judges.cascade.posterior import Readings
 from rubric_judge.judges.cascade.queue import ask_for_labels
 from rubric_judge.judges.cascade.record import GroupCalibration
 from rubric_judge.judges.cascade.uncertainty import agree, measured
-from rubric_judge.judges.several import at_once, with_totals
+from rubric_judge.judges.several import at_once
 
 _CHEAP = 0
 _STRONG = 1
@@ -54,6 +54,11 @@ class _Response:
     def cheap(self) -> list[JudgeResult]:
         """The cheap judge's answers, in order."""
         return [self.read[sample] for sample in sorted(self.read)]
+
+    @property
+    def every(self) -> list[JudgeResult]:
+        """All answers of both judges."""
+        return [*self.cheap, *self.strong]
 
     @property
     def is_read(self) -> bool:
@@ -268,7 +273,9 @@ class GroupCascadeJudge(JudgesInTurn):
         """Return the result of one response, with how it came about."""
         if response.failure is not None:
             trace = self._trace(response)
-            return self._with_calls(response.failure, response, trace, judged)
+            return self._whole(
+                response.failure, response.every, judged.started_s, trace
+            )
         rubric = response.view.rubric
         decision = judged.decision
         row = judged.rows[id(response)]
@@ -305,8 +312,8 @@ class GroupCascadeJudge(JudgesInTurn):
         )
         evidence = self._evidence(response)
         ordered = {name: evidence[name] for name in rubric.ids if name in evidence}
-        scored = JudgeResult.model_validate({**dict(scored), "evidence": ordered})
-        return self._with_calls(scored, response, trace, judged)
+        scored = scored.with_fields(evidence=ordered)
+        return self._whole(scored, response.every, judged.started_s, trace)
 
     def _trace(
         self,
@@ -332,23 +339,6 @@ class GroupCascadeJudge(JudgesInTurn):
             audits=dict(audits or {}),
             levels=levels,
             group=group,
-        )
-
-    def _with_calls(
-        self,
-        result: JudgeResult,
-        response: _Response,
-        trace: CascadeTrace,
-        judged: _Judged,
-    ) -> JudgeResult:
-        """Return a result with the totals of all calls about the response."""
-        every = [*response.cheap, *response.strong]
-        return with_totals(
-            result,
-            every,
-            judge=self.name,
-            latency_s=time.perf_counter() - judged.started_s,
-            cascade=trace,
         )
 
     def _evidence(self, response: _Response) -> dict[str, Evidence]:

@@ -1,18 +1,19 @@
 """What both cascades share: judges in turn, with what their readings are worth."""
 
 import json
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from functools import lru_cache
 from typing import ClassVar
 
 from rubric_core import Judge, JudgeResult, JudgeView, Reason, Rubric
 from rubric_core.files import text_sha256
-from rubric_core.judgement.result import CascadeLevel
+from rubric_core.judgement.result import CascadeLevel, CascadeTrace
 from rubric_judge.config import CascadeConfig
 from rubric_judge.judges.capabilities import fingerprint
 from rubric_judge.judges.cascade.parts import Parts
 from rubric_judge.judges.cascade.record import CascadeCalibration
-from rubric_judge.judges.several import SeveralJudges, total_usage
+from rubric_judge.judges.several import SeveralJudges, total_usage, with_totals
 
 _RUBRICS_KEPT = 4096
 """Rubrics whose parts a cascade keeps."""
@@ -100,6 +101,19 @@ class JudgesInTurn(SeveralJudges):
             calls=len(answers),
             criteria=criteria,
             usage=total_usage(answers),
+        )
+
+    def _whole(
+        self,
+        result: JudgeResult,
+        answers: Sequence[JudgeResult],
+        started_s: float,
+        trace: CascadeTrace,
+    ) -> JudgeResult:
+        """Return a judgement with what all its answers took."""
+        latency_s = time.perf_counter() - started_s
+        return with_totals(
+            result, answers, judge=self.name, latency_s=latency_s, cascade=trace
         )
 
     def _unqueued(self, error: OSError) -> JudgeResult:

@@ -11,7 +11,7 @@ from rubric_judge.judges.cascade.in_turn import JudgesInTurn
 from rubric_judge.judges.cascade.parts import is_audited
 from rubric_judge.judges.cascade.queue import ask_for_labels
 from rubric_judge.judges.cascade.uncertainty import Measured, agree, measured
-from rubric_judge.judges.several import at_once, with_totals
+from rubric_judge.judges.several import at_once
 
 _ROUNDING = 1e-9
 
@@ -30,6 +30,11 @@ class _Progress:
         self.answers: dict[int, list[JudgeResult]] = {}
         self.criteria_asked: dict[int, int] = {}
         """Number of criteria that each judge was asked about."""
+
+    @property
+    def every(self) -> list[JudgeResult]:
+        """All answers of all judges."""
+        return [answer for results in self.answers.values() for answer in results]
 
 
 class CascadeJudge(JudgesInTurn):
@@ -76,7 +81,7 @@ class CascadeJudge(JudgesInTurn):
             (result,) = await self._answers(last, view, names, state)
             if result.outcome is not Outcome.SCORED:
                 trace = self._trace(state, {}, {})
-                return self._whole(result, state, started_s, trace)
+                return self._whole(result, state.every, started_s, trace)
             for name in names:
                 criterion = view.rubric[name]
                 reading = measured([result], criterion, "margin")
@@ -89,7 +94,7 @@ class CascadeJudge(JudgesInTurn):
             self._queue(view, state)
         except OSError as error:
             trace = self._trace(state, {}, {})
-            return self._whole(self._unqueued(error), state, started_s, trace)
+            return self._whole(self._unqueued(error), state.every, started_s, trace)
         scores = {
             criterion.id: decided[criterion.id][1].score if criterion.weight else 0.0
             for criterion in view.rubric
@@ -104,8 +109,8 @@ class CascadeJudge(JudgesInTurn):
             field: _by_deciding(field, view.rubric, decided_by, state)
             for field in ("evidence", "probabilities")
         }
-        scored = JudgeResult.model_validate({**dict(scored), **readings})
-        return self._whole(scored, state, started_s, trace)
+        scored = scored.with_fields(**readings)
+        return self._whole(scored, state.every, started_s, trace)
 
     def refuse_excerpt(self, view: JudgeView) -> str:
         """Return why one of the judges cannot judge a part of a trace."""
@@ -183,23 +188,6 @@ class CascadeJudge(JudgesInTurn):
             risk=self._calibration.risk,
             confidence=self._calibration.confidence,
             bound=self._calibration.bound,
-        )
-
-    def _whole(
-        self,
-        result: JudgeResult,
-        state: _Progress,
-        started_s: float,
-        trace: CascadeTrace,
-    ) -> JudgeResult:
-        """Return a result with the totals of all calls."""
-        every = [answer for results in state.answers.values() for answer in results]
-        return with_totals(
-            result,
-            every,
-            judge=self.name,
-            latency_s=time.perf_counter() - started_s,
-            cascade=trace,
         )
 
     def _account(self, trace: CascadeTrace, state: _Progress) -> str:

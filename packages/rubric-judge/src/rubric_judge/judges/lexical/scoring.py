@@ -91,14 +91,17 @@ def missing_terms(criterion: Criterion, text: str) -> list[str]:
         text: a response.
     """
     sentences = read_sentences(text[:LONGEST_RESPONSE])
+    return [
+        term for term, is_in in _tests_of(criterion) if not any(map(is_in, sentences))
+    ]
+
+
+def _tests_of(criterion: Criterion) -> list[tuple[str, SentenceTest]]:
+    """Return the terms that a criterion asks for, each with its test."""
     tests = [(term, exact_term(term)) for term in criterion.required_elements]
     expected = (*criterion.expected_keywords, *criterion.expected_concepts)
     tests += [(term, stemmed_term(term)) for term in expected]
-    missing: list[str] = []
-    for term, is_in in tests:
-        if term.strip() and not any(map(is_in, sentences)):
-            missing.append(term)
-    return missing
+    return [(term, is_in) for term, is_in in tests if term.strip()]
 
 
 @lru_cache(maxsize=1024)  # directives name the same few words in rubric after rubric
@@ -159,11 +162,7 @@ def compile_rubric(rubric: Rubric) -> CompiledRubric:
 
 def _compile_criterion(criterion: Criterion) -> CompiledCriterion:
     directive = directives.read_directive(criterion)
-    expected = (*criterion.expected_keywords, *criterion.expected_concepts)
-    terms = (
-        *(exact_term(term) for term in criterion.required_elements if term.strip()),
-        *(stemmed_term(term) for term in expected if term.strip()),
-    )
+    terms = tuple(is_in for _, is_in in _tests_of(criterion))
     groups: tuple[tuple[str, ...], ...] = ()
     match directive:
         case ContainsCheck(phrases=phrases):

@@ -1,17 +1,14 @@
 """One judgement from several calls, each for a part of the rubric: one criterion, or k of them."""
 
-import math
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from functools import lru_cache, reduce
+from functools import lru_cache, partial
 from typing import NamedTuple
-
-import anyio
-from anyio.abc import TaskGroup
 
 from rubric_core import JudgeResult, JudgeView, Outcome, Rubric, VerdictProbability
 from rubric_core.judgement.evidence import Evidence
-from rubric_core.judgement.result import Answerer, Call, Usage
+from rubric_core.judgement.result import Answerer, Call
+from rubric_judge.judges.several import at_once, total_usage
 
 _Ask = Callable[[JudgeView], Awaitable[JudgeResult]]
 _RUBRICS_KEPT = 1024
@@ -50,10 +47,13 @@ async def judge_by_criterion(
 
     Cancellation passes through.
     """
-    asked = _rubrics(view.rubric, k)
-    first = asked[:1] if warm else ()
-    parts = await _judged(ask, view, first) if first else []
-    parts += await _judged(ask, view, asked[len(first) :])
+
+    async def judged(rubric: Rubric) -> _Part:
+        result = await ask(view.model_copy(update={"rubric": rubric}))
+        return _Part(rubric, result, time.perf_counter())
+
+    calls = [partial(judged, rubric) for rubric in _rubrics(view.rubric, k)]
+    parts = await at_once(calls, warm=warm)
     result = _joined(view.rubric, parts)
     return result.with_call(**_together(parts))
 
@@ -66,31 +66,6 @@ def _rubrics(rubric: Rubric, k: int) -> tuple[Rubric, ...]:
     return tuple(
         Rubric(criteria=asked[start : start + k]) for start in range(0, len(asked), k)
     )
-
-
-async def _judged(ask: _Ask, view: JudgeView, rubrics: Sequence[Rubric]) -> list[_Part]:
-    parts: dict[int, _Part] = {}
-    raised: list[BaseException] = []
-
-    async def judge(place: int, rubric: Rubric, group: TaskGroup) -> None:
-        try:
-            result = await ask(view.model_copy(update={"rubric": rubric}))
-        # Raised in the caller's task, not as a group, since the exception's type matters there.
-        except BaseException as error:
-            is_cancelled_outside = anyio.current_effective_deadline() == -math.inf
-            if is_cancelled_outside:
-                raise
-            raised.append(error)
-            group.cancel_scope.cancel()
-        else:
-            parts[place] = _Part(rubric, result, time.perf_counter())
-
-    async with anyio.create_task_group() as group:
-        for place, rubric in enumerate(rubrics):
-            group.start_soon(judge, place, rubric, group)
-    if raised:
-        raise raised[0]
-    return [parts[place] for place in range(len(rubrics))]
 
 
 def _joined(rubric: Rubric, parts: Sequence[_Part]) -> JudgeResult:
@@ -115,8 +90,7 @@ def _joined(rubric: Rubric, parts: Sequence[_Part]) -> JudgeResult:
         if result.reasoning:
             reasons.append(f"{', '.join(part.ids)}: {result.reasoning}")
     whole = JudgeResult.scored(rubric, scores, judge="", reasoning="\n".join(reasons))
-    readings = {"evidence": evidence, "probabilities": probabilities}
-    return JudgeResult.model_validate({**dict(whole), **readings})
+    return whole.with_fields(evidence=evidence, probabilities=probabilities)
 
 
 def _named(rubric: Rubric) -> str:
@@ -127,12 +101,11 @@ def _named(rubric: Rubric) -> str:
 
 def _together(parts: Sequence[_Part]) -> Call:
     results = [part.result for part in parts]
-    used = [result.usage for result in results if result.usage is not None]
     begun_s = min(part.ended_s - (part.result.latency_s or 0.0) for part in parts)
     return Call(
         judge=results[0].judge,
         answered_by=_answerer([result.answered_by for result in results]),
-        usage=reduce(Usage.plus, used) if used else None,
+        usage=total_usage(results),
         latency_s=max(part.ended_s for part in parts) - begun_s,
         attempts=sum(result.attempts for result in results),
         passage_truncated=any(result.passage_truncated for result in results),

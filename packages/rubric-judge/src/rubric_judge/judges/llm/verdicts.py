@@ -138,9 +138,7 @@ def read_verdict(view: JudgeView, logprobs: object, *, most: int) -> JudgeResult
     )
     scores = {criterion.id: criterion.weight * reading.met}
     result = JudgeResult.scored(view.rubric, scores, judge="")
-    return JudgeResult.model_validate(
-        {**dict(result), "probabilities": {criterion.id: reading}}
-    )
+    return result.with_fields(probabilities={criterion.id: reading})
 
 
 def too_little(figures: Listed) -> str:
