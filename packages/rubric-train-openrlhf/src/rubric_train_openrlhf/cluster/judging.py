@@ -20,7 +20,7 @@ from rubric_judge import JudgePool, Ledger, load_replicas
 from rubric_judge.config import is_program
 from rubric_judge.pool.ray_pool import RayJudgePool
 from rubric_train_openrlhf.cluster.sampling.samples import JudgementId, Verdict
-from rubric_train_openrlhf.config.sections import AuditConfig
+from rubric_train_openrlhf.config.sections import AuditConfig, JudgingConfig
 from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.errors import ClusterError
 from rubric_train_openrlhf.run.folder import RunFolder
@@ -31,7 +31,7 @@ from rubric_train_openrlhf.run.records import (
     Watched,
 )
 from rubric_train_openrlhf.step.admission import read_admission
-from rubric_train_openrlhf.step.audit import Auditor, Pair, check_apart
+from rubric_train_openrlhf.step.audit import Auditor, Draw, check_apart
 from rubric_train_openrlhf.step.credit import Crediting, StepCredit, check_judge
 from rubric_train_openrlhf.step.monitors import monitored
 from rubric_train_openrlhf.step.probe import wait_for_judge
@@ -42,6 +42,22 @@ Names: TypeAlias = Sequence[Sequence[str]]
 """Names of judgements, group by group."""
 
 _log = structlog.get_logger()
+
+
+_Pool: TypeAlias = JudgePool | RayJudgePool
+
+
+def _pool(judging: JudgingConfig | AuditConfig, ledger: Ledger) -> _Pool:
+    """Start a judge: a program where it is called, any other in actors of Ray."""
+    options: dict[str, Any] = {
+        "micro_batch": judging.micro_batch,
+        "hedge": judging.hedge,
+        "ledger": ledger,
+    }
+    if is_program(judging.spec):
+        replicas = load_replicas(judging.spec)
+        return JudgePool(replicas, workers=judging.workers, **options)
+    return RayJudgePool(judging.spec, actors=judging.workers, **options)
 
 
 class JudgeSide:
@@ -59,31 +75,22 @@ class JudgeSide:
             LedgerError: the ledger cannot be used.
         """
         judge = config.judge
-        spec = config.judge.spec
         self._tasks = ChainMap(*read_task_sets(config).values())
         self.folder = RunFolder(config.out)
         self._deadline_s = judge.deadline_s
         self._ledger = Ledger(self.folder.ledger)
-        shared: dict[str, Any] = {
-            "micro_batch": judge.micro_batch,
-            "ledger": self._ledger,
-        }
-        self.audit_pool: JudgePool | RayJudgePool | None = None
+        self.audit_pool: _Pool | None = None
         with ExitStack() as where_it_fails:
             where_it_fails.callback(self._ledger.close)
-            self.pool: JudgePool | RayJudgePool = (
-                JudgePool(load_replicas(spec), workers=judge.workers, **shared)
-                if is_program(spec)
-                else RayJudgePool(
-                    spec, actors=judge.workers, hedge=judge.hedge, **shared
-                )
-            )
+            self.pool = _pool(judge, self._ledger)
             tasks = self._tasks.values()
             identity = self.pool.fingerprint
             admission = read_admission(judge, tasks, judge_fingerprint=identity)
             admission.keep(self.folder)
             if config.audit is not None:
-                self.audit_pool = self._audit_pool(config, config.audit)
+                self.audit_pool = _pool(config.audit, self._ledger)
+                fingerprint = self.audit_pool.fingerprint
+                check_apart(config, training=identity, audit=fingerprint)
             where_it_fails.pop_all()
         self.crediting = Crediting(config, admission, Pooling.of(tasks))
         self._under_way: dict[str, asyncio.Task[JudgeResult]] = {}
@@ -93,27 +100,6 @@ class JudgeSide:
         self._restarts_told = 0
         self._config = config
         self._auditor: Auditor | None = None
-
-    def _audit_pool(
-        self, config: TrainConfig, audit: AuditConfig
-    ) -> JudgePool | RayJudgePool:
-        """Start the audit judge.
-
-        Raises:
-            TrainConfigError: it is the judge of the training.
-        """
-        shared: dict[str, Any] = {
-            "micro_batch": audit.micro_batch,
-            "ledger": self._ledger,
-            "hedge": audit.hedge,
-        }
-        pool = (
-            JudgePool(load_replicas(audit.spec), workers=audit.workers, **shared)
-            if is_program(audit.spec)
-            else RayJudgePool(audit.spec, actors=audit.workers, **shared)
-        )
-        check_apart(config, training=self.pool.fingerprint, audit=pool.fingerprint)
-        return pool
 
     @property
     def auditor(self) -> Auditor:
@@ -139,35 +125,24 @@ class JudgeSide:
             return None
         if (row := self.auditor.row(source, step)) is not None:
             return row.figures
-        groups = len(judgements_PG)
-        size = len(judgements_PG[0])
-        places = (
-            self.auditor.heldout_places(questions=groups, samples=size)
-            if source == "heldout"
-            else self.auditor.places(step, prompts=groups, group_size=size)
+        places = self.auditor.places(
+            source, step, groups=len(judgements_PG), size=len(judgements_PG[0])
         )
-        tasks_P = self.tasks(judgements_PG)
         training = {
             place: self._result(judgements_PG[place.group][place.member])
             for place in places
         }
-        asked = [
-            place
-            for place, result in training.items()
-            if result.outcome is Outcome.SCORED
-        ]
+        draw = Draw(source, step, training)
+        tasks_P = self.tasks(judgements_PG)
         views = [
             tasks_P[place.group].judge_view(answers_PG[place.group][place.member])
-            for place in asked
+            for place in draw.asked
         ]
         audit = self._config.audit
         results = await self.audit_pool.judge_all(
             views, deadline_s=audit.deadline_s if audit else None
         )
-        audits = dict(zip(asked, results, strict=True))
-        pairs = {
-            place: Pair(result, audits.get(place)) for place, result in training.items()
-        }
+        pairs = draw.pairs(results)
         row = await asyncio.to_thread(self.auditor.note, source, step, pairs, tasks_P)
         return row.figures
 

@@ -5,7 +5,7 @@ from collections.abc import Generator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 
-from rubric_core import Outcome, Task
+from rubric_core import Task
 from rubric_judge import Ledger
 from rubric_judge.config import is_program
 from rubric_train_openrlhf.config.train import TrainConfig
@@ -18,20 +18,15 @@ from rubric_train_openrlhf.local.rollout import (
 )
 from rubric_train_openrlhf.run.folder import RunFolder
 from rubric_train_openrlhf.run.records import AuditRow, AuditSource
-from rubric_train_openrlhf.step.audit import Auditor, Pair, Place
+from rubric_train_openrlhf.step.audit import Auditor, Draw
 
 
 @dataclass(frozen=True)
 class Audit:
     """Audits of a step or pass that are under way."""
 
-    source: AuditSource
-    step: int
-    groups: Sequence[JudgedGroup]
+    draw: Draw
     tasks: Sequence[Task]
-    places: Sequence[Place]
-    asked: Sequence[Place]
-    """Those of them that the training judge scored."""
     judged: Future[Judged]
 
 
@@ -53,24 +48,18 @@ class Audits:
         if not self.auditor.audits(source):
             return None
         size = len(groups[0].results)
-        places = (
-            self.auditor.heldout_places(questions=len(groups), samples=size)
-            if source == "heldout"
-            else self.auditor.places(step, prompts=len(groups), group_size=size)
-        )
-        asked = [
-            place
-            for place in places
-            if groups[place.group].results[place.member].outcome is Outcome.SCORED
-        ]
+        places = self.auditor.places(source, step, groups=len(groups), size=size)
+        training = {
+            place: groups[place.group].results[place.member] for place in places
+        }
+        draw = Draw(source, step, training)
         views = [
             tasks[place.group].judge_view(
                 groups[place.group].completions[place.member].answer
             )
-            for place in asked
+            for place in draw.asked
         ]
-        judged = self.judge.submit(views)
-        return Audit(source, step, groups, tasks, places, asked, judged)
+        return Audit(draw, tasks, self.judge.submit(views))
 
     def finish(self, audit: Audit) -> AuditRow:
         """Wait for the audits, add them to the test and write their row.
@@ -78,14 +67,9 @@ class Audits:
         Raises:
             DiskWriteError: the row could not be written.
         """
-        results = dict(zip(audit.asked, audit.judged.result().results, strict=True))
-        pairs = {
-            place: Pair(
-                audit.groups[place.group].results[place.member], results.get(place)
-            )
-            for place in audit.places
-        }
-        return self.auditor.note(audit.source, audit.step, pairs, audit.tasks)
+        draw = audit.draw
+        pairs = draw.pairs(audit.judged.result().results)
+        return self.auditor.note(draw.source, draw.step, pairs, audit.tasks)
 
 
 @contextlib.contextmanager

@@ -56,6 +56,33 @@ class Pair(NamedTuple):
     """None where the training judge did not score it, so that the audit judge was not asked."""
 
 
+@dataclass(frozen=True)
+class Draw:
+    """The responses of a step or of a held-out pass that are audited."""
+
+    source: AuditSource
+    step: int
+    training: Mapping[Place, JudgeResult]
+    """What the training judge said of each."""
+
+    @property
+    def asked(self) -> list[Place]:
+        """Those that the training judge scored: the audit judge is asked about no other."""
+        return [
+            place
+            for place, result in self.training.items()
+            if result.outcome is Outcome.SCORED
+        ]
+
+    def pairs(self, audits: Sequence[JudgeResult]) -> dict[Place, Pair]:
+        """Return both judgements of each response, by those of the audit judge in order."""
+        by_place = dict(zip(self.asked, audits, strict=True))
+        return {
+            place: Pair(result, by_place.get(place))
+            for place, result in self.training.items()
+        }
+
+
 def training_places(
     seed: int, step: int, *, prompts: int, group_size: int, frac: float
 ) -> list[Place]:
@@ -228,23 +255,31 @@ class Auditor:
             return None
         return max(with_onset, key=lambda stream: stream.test.log_evidence).onset
 
-    def places(self, step: int, *, prompts: int, group_size: int) -> list[Place]:
-        """Draw the responses of a step that are audited."""
-        return training_places(
-            self._seed,
-            step,
-            prompts=prompts,
-            group_size=group_size,
-            frac=self.config.training_frac,
-        )
+    def places(
+        self, source: AuditSource, step: int, *, groups: int, size: int
+    ) -> list[Place]:
+        """Draw the responses that are audited; the same in every held-out pass.
 
-    def heldout_places(self, *, questions: int, samples: int) -> list[Place]:
-        """Return the held-out responses that are audited, the same in every pass."""
+        Args:
+            source: what the responses are of.
+            step: of the training.
+            groups: number of prompts or questions.
+            size: responses to each.
+        """
+        config = self.config
+        if source == "training":
+            return training_places(
+                self._seed,
+                step,
+                prompts=groups,
+                group_size=size,
+                frac=config.training_frac,
+            )
         chosen = heldout_questions(
-            self._seed, questions=questions, frac=self.config.heldout_frac
+            self._seed, questions=groups, frac=config.heldout_frac
         )
         return [
-            Place(question, sample) for question in chosen for sample in range(samples)
+            Place(question, sample) for question in chosen for sample in range(size)
         ]
 
     def note(
