@@ -224,11 +224,6 @@ class ValidationConfig(Section):
     chosen by what its table shows."""
 
 
-def _by_judge(value: object) -> bool:
-    # Files of runs that do not choose stay as they were.
-    return value == "judge"
-
-
 class CheckpointConfig(Section):
     """Checkpoints that are kept on disk."""
 
@@ -239,7 +234,10 @@ class CheckpointConfig(Section):
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     """Number format of the policies; `auto` is that of the model's folder. What a run goes on from
     keeps the weights that are trained."""
-    best_by: Literal["judge", "audit"] = Field(default="judge", exclude_if=_by_judge)
+    # Files of runs that do not choose stay as they were.
+    best_by: Literal["judge", "audit"] = Field(
+        default="judge", exclude_if=lambda judge: judge == "judge"
+    )
     """The judge by whose held-out reward `best` is chosen: that of the training, or `audit`."""
 
 

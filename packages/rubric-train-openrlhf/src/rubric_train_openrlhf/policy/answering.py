@@ -94,10 +94,12 @@ class Answers:
         )
         self._positions: int | None = positions if isinstance(positions, int) else None
         held = hold_rope(policy.model)
-        longest = max(
-            (self._longest(question) for question in self._questions), default=0
+        # The most tokens that a prompt and its answer may have.
+        lengths = (
+            len(question.prompt.token_ids) + self._most(question)
+            for question in self._questions
         )
-        if held is not None and longest > held:
+        if held is not None and max(lengths, default=0) > held:
             hold_rope(policy.model, longest=self._positions)
 
     def write(self, batch_size: int, report: Report[tuple[int, Reply]]) -> None:
@@ -294,10 +296,6 @@ class Answers:
         """Return the place of the first text that stops an answer; None where there is none."""
         places = [text.find(stop) for stop in self._decoding.stop]
         return min((place for place in places if place >= 0), default=None)
-
-    def _longest(self, question: Question) -> int:
-        """Return the most tokens that a prompt and its answer may have."""
-        return len(question.prompt.token_ids) + self._most(question)
 
     def _most(self, question: Question) -> int:
         """Return the most tokens of an answer; below 1 where the prompt alone does not fit."""

@@ -65,7 +65,9 @@ def _follow(folder: RunFolder, kind: str) -> None:
         opening = Opening(
             run_id=shown.run_id,
             name=tracker_config.run_name or folder.path.absolute().name,
-            settings=_settings(config),
+            settings=shown_settings(
+                config.model_dump(mode="json", exclude={"trackers"})
+            ),
             files=folder.trackers.absolute(),
         )
         tracker = open_tracker(tracker_config, opening)
@@ -97,10 +99,6 @@ def _destination(config: TrackerConfig) -> str:
         mode="json", include={"type", "project", "entity", "uri", "experiment", "mode"}
     )
     return text_sha256(json.dumps(places, sort_keys=True))
-
-
-def _settings(config: TrainConfig) -> dict[str, str | float | bool | None]:
-    return shown_settings(config.model_dump(mode="json", exclude={"trackers"}))
 
 
 def _tasks(config: TrainConfig) -> TaskSet:

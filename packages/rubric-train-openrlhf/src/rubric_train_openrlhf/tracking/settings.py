@@ -5,7 +5,6 @@ The only reader of the environment in this folder.
 
 import os
 import re
-from collections.abc import Iterator
 from typing import Any, cast
 
 from rubric_train_openrlhf.config.sections import leaves
@@ -24,8 +23,9 @@ _SHORTEST = 8
 
 def without_secrets(text: str) -> str:
     """Return a text without the values of secret variables and the secrets of addresses."""
-    for value in _secret_values():
-        text = text.replace(value, _HIDDEN)
+    for name, value in os.environ.items():
+        if _SECRET.search(name) and len(value) >= _SHORTEST:
+            text = text.replace(value, _HIDDEN)
     return _ADDRESS.sub(_HIDDEN, text)
 
 
@@ -53,9 +53,3 @@ def _shown(value: object) -> object:
     if isinstance(value, dict):
         return shown_settings(cast("dict[str, Any]", value))
     return value
-
-
-def _secret_values() -> Iterator[str]:
-    for name, value in os.environ.items():
-        if _SECRET.search(name) and len(value) >= _SHORTEST:
-            yield value

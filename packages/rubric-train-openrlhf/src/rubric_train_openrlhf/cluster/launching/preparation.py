@@ -29,7 +29,7 @@ from rubric_train_openrlhf.policy_config import check_arguments
 from rubric_train_openrlhf.run.folder import RunFolder
 from rubric_train_openrlhf.run.live_summary import LiveSummary
 from rubric_train_openrlhf.run.writing import write_text
-from rubric_train_openrlhf.step.admission import Admission, read_admission
+from rubric_train_openrlhf.step.admission import read_admission
 from rubric_train_openrlhf.step.probe import probe_audit_judge, probe_judge
 from rubric_train_openrlhf.step.tasks import TaskSet, read_task_sets
 
@@ -136,7 +136,9 @@ def prepare(
             return None
         if resumed:
             resuming.check_prompting(folder, prompting=codec.record)
-        admission = _admission(config, books)
+        tasks = [task for book in books.values() for task in book.values()]
+        # The judge's own process checks whether it is of this judge.
+        admission = read_admission(config.judge, tasks, judge_fingerprint=None)
     with progress.phase("asking the judge, writing the prompts"):
         probe_judge(config)
         probe_audit_judge(config)
@@ -155,32 +157,21 @@ def prepare(
         admission.keep(folder)
         summary_file.begin(wall_s=summary_file.wall_s)
     if config.sft is not None:
-        model = _warm_started(config, books["train"], model=model)
-    _write_run(config, namespace=namespace, codec=codec)
-    start = flags.grpo_flags(config, model=model.absolute(), resume=first_step > 0)
-    return flags.command_words(start)
-
-
-def _warm_started(config: TrainConfig, tasks: TaskSet, *, model: Path) -> Path:
-    folder = ClusterPaths(config.out).warm_start
-    examples = tasks.reference_answers()
-    with current().phase("warm start"):
-        return warm_start(config, examples=examples, model=model, folder=folder)
-
-
-def _admission(config: TrainConfig, books: Mapping[str, TaskSet]) -> Admission:
-    """Return what is admitted; the judge's own process checks whether it is of this judge."""
-    tasks = [task for book in books.values() for task in book.values()]
-    return read_admission(config.judge, tasks, judge_fingerprint=None)
-
-
-def _write_run(config: TrainConfig, *, namespace: str, codec: ChatCodec) -> None:
-    policy_run.PolicyRun.of(
+        examples = books["train"].reference_answers()
+        start_folder = ClusterPaths(config.out).warm_start
+        with progress.phase("warm start"):
+            model = warm_start(
+                config, examples=examples, model=model, folder=start_folder
+            )
+    run = policy_run.PolicyRun.of(
         config,
         namespace=namespace,
         end_token_ids=codec.end_token_ids,
         saved_dtype=folder_dtype(refusals.model_path(config)),
-    ).write(ClusterPaths(config.out).run)
+    )
+    run.write(ClusterPaths(config.out).run)
+    start = flags.grpo_flags(config, model=model.absolute(), resume=first_step > 0)
+    return flags.command_words(start)
 
 
 def _last_state(
