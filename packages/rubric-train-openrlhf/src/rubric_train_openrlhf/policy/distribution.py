@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 import torch
+from torch import Tensor
 
 from rubric_train_openrlhf.errors import NonFiniteLogitsError
 
@@ -13,13 +14,13 @@ BANNED_SCORE = -1e30
 class Draw(NamedTuple):
     """One token per row, and how likely the policy held it."""
 
-    tokens_N: torch.Tensor
-    logprobs_N: torch.Tensor
+    tokens_N: Tensor
+    logprobs_N: Tensor
 
 
 def scores(
-    logits_NV: torch.Tensor, banned_NV: torch.Tensor | None, *, temperature: float
-) -> torch.Tensor:
+    logits_NV: Tensor, banned_NV: Tensor | None, *, temperature: float
+) -> Tensor:
     """Turn logits into the scores whose softmax is the policy, in float32.
 
         π(v) ∝ exp(logit_v / τ), and π(v) = 0 for a banned v
@@ -40,7 +41,7 @@ def scores(
     return scores_NV
 
 
-def most_likely(scores_NV: torch.Tensor) -> Draw:
+def most_likely(scores_NV: Tensor) -> Draw:
     """Take the token of the highest score in each row.
 
     Args:
@@ -59,9 +60,9 @@ def most_likely(scores_NV: torch.Tensor) -> Draw:
 
 
 def sample(
-    scores_NV: torch.Tensor,
+    scores_NV: Tensor,
     *,
-    rows_N: torch.Tensor,
+    rows_N: Tensor,
     total_rows: int,
     generator: torch.Generator,
 ) -> Draw:
@@ -91,9 +92,7 @@ def sample(
     return Draw(tokens_N1[:, 0], logprobs_N1[:, 0].float())
 
 
-def narrowed(
-    scores_NV: torch.Tensor, *, top_p: float, top_k: int | None
-) -> torch.Tensor:
+def narrowed(scores_NV: Tensor, *, top_p: float, top_k: int | None) -> Tensor:
     """Keep the most likely tokens: the k best, and of them the fewest that hold probability p.
 
     Args:
@@ -119,7 +118,7 @@ def narrowed(
     return scores_NV
 
 
-def by_uniform(scores_NV: torch.Tensor, uniform_N: torch.Tensor) -> torch.Tensor:
+def by_uniform(scores_NV: Tensor, uniform_N: Tensor) -> Tensor:
     """Turn one number of [0, 1) per row into a token of the softmax of its scores.
 
     Args:
@@ -137,9 +136,7 @@ def by_uniform(scores_NV: torch.Tensor, uniform_N: torch.Tensor) -> torch.Tensor
     return _by_inverse((scores_NV - highest_N1).exp(), uniform_N[:, None])[0][:, 0]
 
 
-def _by_inverse(
-    weights_NV: torch.Tensor, uniform_N1: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor]:
+def _by_inverse(weights_NV: Tensor, uniform_N1: Tensor) -> tuple[Tensor, Tensor]:
     """Turn one uniform number per row into a token, through the cumulative distribution.
 
     Each row has its own number, so its tokens do not depend on which others are still generated.
@@ -155,9 +152,7 @@ def _by_inverse(
     ), totals_N1
 
 
-def _by_race(
-    weights_NV: torch.Tensor, generator: torch.Generator
-) -> tuple[torch.Tensor, torch.Tensor]:
+def _by_race(weights_NV: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
     """Let the token with the shortest exponential waiting time win.
 
     For GPUs, where random numbers are cheap and a parallel sum need not be monotone.
@@ -167,7 +162,7 @@ def _by_race(
     return tokens_N1, weights_NV.sum(dim=-1, keepdim=True, dtype=torch.float64)
 
 
-def _check_finite(highest_N: torch.Tensor) -> None:
+def _check_finite(highest_N: Tensor) -> None:
     # NaN wins every maximum, so one number per row tells of the whole row.
     broken = int((~highest_N.isfinite()).sum())
     if broken:

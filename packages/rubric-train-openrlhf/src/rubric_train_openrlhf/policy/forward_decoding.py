@@ -15,6 +15,7 @@ from weakref import WeakKeyDictionary
 
 import structlog
 import torch
+from torch import Tensor
 from transformers import PreTrainedModel
 
 from rubric_train_openrlhf.errors import PolicyInputError
@@ -28,15 +29,15 @@ _CACHE_NAMES = ("cache", "past_key_values", "cache_params")
 class Decoder(Protocol):
     """Rows that grow by a token at a time."""
 
-    def start(self, prompts: PaddedPrompts, group_size: int) -> torch.Tensor:
+    def start(self, prompts: PaddedPrompts, group_size: int) -> Tensor:
         """Read P prompts for G rows each; the logits [P·G, V] of each first response token."""
         ...
 
-    def advance(self, tokens_N: torch.Tensor) -> torch.Tensor:
+    def advance(self, tokens_N: Tensor) -> Tensor:
         """Append one token per row and give the logits [N, V] of the next."""
         ...
 
-    def keep(self, rows_N: torch.Tensor) -> None:
+    def keep(self, rows_N: Tensor) -> None:
         """Go on with these rows alone."""
         ...
 
@@ -57,7 +58,7 @@ class _Forward:
         self._cache_name = cache_name(type(model).forward)
         self._options = {"logits_to_keep": 1} if "logits_to_keep" in accepted else {}
 
-    def last_logits(self, token_ids: torch.Tensor) -> torch.Tensor:
+    def last_logits(self, token_ids: Tensor) -> Tensor:
         """Logits after the last token of rows of one length, without a cache."""
         return self._model(
             input_ids=token_ids, use_cache=False, **self._options
@@ -65,13 +66,13 @@ class _Forward:
 
     def cached(
         self,
-        token_ids: torch.Tensor,
+        token_ids: Tensor,
         *,
         cache: Any,
-        mask: torch.Tensor,
-        positions: torch.Tensor,
+        mask: Tensor,
+        positions: Tensor,
         seen: int | None = None,
-    ) -> tuple[torch.Tensor, Any]:
+    ) -> tuple[Tensor, Any]:
         """Logits after the last token, and the cache that holds all before.
 
         Raises:
@@ -111,7 +112,7 @@ class SharedDecoder:
         self._mask_NS = torch.empty(0)
         self._next_position_N = torch.empty(0)
 
-    def start(self, prompts: PaddedPrompts, group_size: int) -> torch.Tensor:
+    def start(self, prompts: PaddedPrompts, group_size: int) -> Tensor:
         """Read each prompt once, and share what was read with its group."""
         self._mask_NS = prompts.mask_PS.long()
         logits_PV = self._read(prompts.token_ids_PS, prompts.positions_PS)
@@ -120,22 +121,20 @@ class SharedDecoder:
         self._next_position_N = prompts.lengths_P.repeat_interleave(group_size)
         return logits_PV.repeat_interleave(group_size, dim=0)
 
-    def advance(self, tokens_N: torch.Tensor) -> torch.Tensor:
+    def advance(self, tokens_N: Tensor) -> Tensor:
         """Append one token per row."""
         self._mask_NS = torch.nn.functional.pad(self._mask_NS, (0, 1), value=1)
         logits_NV = self._read(tokens_N[:, None], self._next_position_N[:, None])
         self._next_position_N = self._next_position_N + 1
         return logits_NV
 
-    def keep(self, rows_N: torch.Tensor) -> None:
+    def keep(self, rows_N: Tensor) -> None:
         """Go on with these rows alone."""
         self._cache.batch_select_indices(rows_N)
         self._mask_NS = self._mask_NS[rows_N]
         self._next_position_N = self._next_position_N[rows_N]
 
-    def _read(
-        self, token_ids_NS: torch.Tensor, positions_NS: torch.Tensor
-    ) -> torch.Tensor:
+    def _read(self, token_ids_NS: Tensor, positions_NS: Tensor) -> Tensor:
         logits_NV, self._cache = self._forward.cached(
             token_ids_NS, cache=self._cache, mask=self._mask_NS, positions=positions_NS
         )
@@ -146,9 +145,9 @@ class SharedDecoder:
 class _Part:
     """Rows of one length, which no padding stands in."""
 
-    places_N: torch.Tensor
+    places_N: Tensor
     """Places of its rows among all rows that are alive."""
-    tokens_NS: torch.Tensor
+    tokens_NS: Tensor
     """All tokens that were read."""
     cache: Any = None
 
@@ -165,7 +164,7 @@ class LengthwiseDecoder:
         self._cached = cached
         self._parts: list[_Part] = []
 
-    def start(self, prompts: PaddedPrompts, group_size: int) -> torch.Tensor:
+    def start(self, prompts: PaddedPrompts, group_size: int) -> Tensor:
         """Read the prompt of every row."""
         lengths_N = prompts.lengths_P.repeat_interleave(group_size)
         tokens_NS = prompts.token_ids_PS.repeat_interleave(group_size, 0)
@@ -176,16 +175,16 @@ class LengthwiseDecoder:
             [self._read(part, part.tokens_NS) for part in self._parts]
         )
 
-    def advance(self, tokens_N: torch.Tensor) -> torch.Tensor:
+    def advance(self, tokens_N: Tensor) -> Tensor:
         """Append one token per row."""
-        logits: list[torch.Tensor] = []
+        logits: list[Tensor] = []
         for part in self._parts:
             new_N1 = tokens_N[part.places_N, None]
             part.tokens_NS = torch.cat((part.tokens_NS, new_N1), dim=1)
             logits.append(self._read(part, new_N1))
         return self._together(logits)
 
-    def keep(self, rows_N: torch.Tensor) -> None:
+    def keep(self, rows_N: Tensor) -> None:
         """Go on with these rows alone."""
         kept: list[_Part] = []
         for part in self._parts:
@@ -199,7 +198,7 @@ class LengthwiseDecoder:
             kept.append(_Part(places_N, part.tokens_NS[own_N], part.cache))
         self._parts = kept
 
-    def _read(self, part: _Part, new_NS: torch.Tensor) -> torch.Tensor:
+    def _read(self, part: _Part, new_NS: Tensor) -> Tensor:
         if not self._cached:
             return self._forward.last_logits(part.tokens_NS)
         total = part.tokens_NS.shape[1]
@@ -214,7 +213,7 @@ class LengthwiseDecoder:
         )
         return logits_NV
 
-    def _together(self, logits: Sequence[torch.Tensor]) -> torch.Tensor:
+    def _together(self, logits: Sequence[Tensor]) -> Tensor:
         """Bring the parts' rows into the order of all rows."""
         order_N = torch.cat([part.places_N for part in self._parts])
         return torch.cat(list(logits))[order_N.argsort()]
@@ -302,10 +301,10 @@ def _chosen(
 
 
 def _plain(
-    model: PreTrainedModel, prompts: Sequence[EncodedPrompt], tokens_NT: torch.Tensor
-) -> torch.Tensor:
+    model: PreTrainedModel, prompts: Sequence[EncodedPrompt], tokens_NT: Tensor
+) -> Tensor:
     """Return the logits after each prompt, then those of the rows that go on, row by row."""
-    logits: list[torch.Tensor] = []
+    logits: list[Tensor] = []
     forward = _Forward(model)
     for prompt in prompts:
         ids = torch.tensor([prompt.token_ids], device=tokens_NT.device)
@@ -317,9 +316,7 @@ def _plain(
     return torch.cat(logits).float()
 
 
-def _stepwise(
-    decoder: Decoder, prompts: PaddedPrompts, tokens_NT: torch.Tensor
-) -> torch.Tensor:
+def _stepwise(decoder: Decoder, prompts: PaddedPrompts, tokens_NT: Tensor) -> Tensor:
     """Return the same logits by a decoder."""
     first = decoder.start(prompts, _GROUP)
     for step in range(_STEPS):
@@ -336,7 +333,7 @@ def _tolerance(model: PreTrainedModel) -> float:
     return _EXACT if dtype in {torch.float32, torch.float64} else _ROUNDED
 
 
-def _agree(logits: torch.Tensor, expected: torch.Tensor, *, tolerance: float) -> bool:
+def _agree(logits: Tensor, expected: Tensor, *, tolerance: float) -> bool:
     if not bool(expected.isfinite().all()):
         return True  # sampling reports it
     distance_N = (logits - expected).abs().mean(dim=1)

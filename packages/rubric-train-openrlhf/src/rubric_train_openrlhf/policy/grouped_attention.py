@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
 import torch
+from torch import Tensor
 from torch.autograd.function import once_differentiable
 from transformers import PreTrainedModel
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
@@ -47,18 +48,18 @@ class Group(NamedTuple):
 class GroupedRow:
     """P prompts and B responses as one row of N tokens, without the last of each response."""
 
-    token_ids_1N: torch.Tensor
-    positions_1N: torch.Tensor
+    token_ids_1N: Tensor
+    positions_1N: Tensor
     """Index of each token in its own prompt and response."""
     groups: tuple[Group, ...]
     answers: slice
     """All responses."""
-    rectangle_RT: torch.Tensor
+    rectangle_RT: Tensor
     """Place among the responses' tokens of each token of R responses side by side; 0 beyond the
     end. Those of which no token is read are left out."""
-    inside_RT: torch.Tensor
+    inside_RT: Tensor
     """False beyond the end of a response."""
-    predicting_N: torch.Tensor
+    predicting_N: Tensor
     """Place whose state speaks of each masked response token of the batch, in its order."""
 
     @classmethod
@@ -103,12 +104,12 @@ class GroupedRow:
             predicting_N=places_BT[batch.response_mask_BT],
         )
 
-    def by_response(self, x_HND: torch.Tensor) -> torch.Tensor:
+    def by_response(self, x_HND: Tensor) -> Tensor:
         """Put the responses side by side, [H, N, D] to [R, H, T, D]."""
         flat = x_HND[:, self.answers].index_select(1, self.rectangle_RT.flatten())
         return _split(flat, 1, *self.rectangle_RT.shape).transpose(0, 1)
 
-    def in_row(self, x_RHTD: torch.Tensor) -> torch.Tensor:
+    def in_row(self, x_RHTD: Tensor) -> Tensor:
         """Undo `by_response`, [R, H, T, …] to [H, answers, …]."""
         flat = x_RHTD.transpose(0, 1).flatten(1, 2)
         return flat.index_select(1, self.inside_RT.flatten().nonzero()[:, 0])
@@ -128,13 +129,13 @@ def _groups(prompts: Sequence[int], answers: Sequence[int]) -> tuple[Group, ...]
 
 
 def grouped_attention(
-    q_HND: torch.Tensor,
-    k_KND: torch.Tensor,
-    v_KND: torch.Tensor,
+    q_HND: Tensor,
+    k_KND: Tensor,
+    v_KND: Tensor,
     row: GroupedRow,
     *,
     scale: float,
-) -> torch.Tensor:
+) -> Tensor:
     """Attend causally within each prompt, and of each response to its prompt and itself.
 
     Args:
@@ -155,12 +156,12 @@ class _Grouped(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any,
-        q: torch.Tensor,
-        k: torch.Tensor,
-        v: torch.Tensor,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
         row: GroupedRow,
         scale: float,
-    ) -> torch.Tensor:
+    ) -> Tensor:
         times = len(q) // len(k)
         out = torch.empty_like(q)
         normaliser = q.new_empty(q.shape[:2])
@@ -197,7 +198,7 @@ class _Grouped(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride] -- torch's own pattern
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride] -- torch's own pattern
         q, k, v, out, normaliser = ctx.saved_tensors
         row: GroupedRow = ctx.row
         times = len(q) // len(k)
@@ -250,26 +251,26 @@ class _Grouped(torch.autograd.Function):
 
 
 def _attend(
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
     scale: float,
     *,
     is_causal: bool = False,
-) -> tuple[torch.Tensor, torch.Tensor]:
+) -> tuple[Tensor, Tensor]:
     """Attention of one row, [1, H, S, D], and the logarithms of its normalisers, without rows."""
     out, normaliser = _attend_rows(q, k, v, scale, is_causal=is_causal)
     return out[0], normaliser[0]
 
 
 def _attend_rows(
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
     scale: float,
     *,
     is_causal: bool = True,
-) -> tuple[torch.Tensor, torch.Tensor]:
+) -> tuple[Tensor, Tensor]:
     return _ATEN._scaled_dot_product_flash_attention_for_cpu(  # noqa: SLF001
         q, k, v, 0.0, is_causal, attn_mask=None, scale=scale
     )
@@ -278,15 +279,15 @@ def _attend_rows(
 class _Seen(NamedTuple):
     """Queries of a backward pass, with what the whole softmax made of them."""
 
-    gradient: torch.Tensor
-    queries: torch.Tensor
-    out: torch.Tensor
-    normaliser: torch.Tensor
+    gradient: Tensor
+    queries: Tensor
+    out: Tensor
+    normaliser: Tensor
 
 
 def _slopes(
-    seen: _Seen, k: torch.Tensor, v: torch.Tensor, scale: float, *, is_causal: bool
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    seen: _Seen, k: Tensor, v: Tensor, scale: float, *, is_causal: bool
+) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients to queries, keys and values by the keys of one part."""
     gradient, q, out, normaliser = seen
     return _ATEN._scaled_dot_product_flash_attention_for_cpu_backward(  # noqa: SLF001
@@ -295,11 +296,11 @@ def _slopes(
 
 
 def _join(
-    out: torch.Tensor,
-    normaliser: torch.Tensor,
+    out: Tensor,
+    normaliser: Tensor,
     place: slice,
-    mixed: torch.Tensor,
-    own: torch.Tensor,
+    mixed: Tensor,
+    own: Tensor,
 ) -> None:
     """Add a part of the softmax to the part that is already at a place."""
     before = normaliser[:, place]
@@ -310,21 +311,21 @@ def _join(
     normaliser[:, place] = both
 
 
-def _joined(x_HR: torch.Tensor, keys: int) -> torch.Tensor:
+def _joined(x_HR: Tensor, keys: int) -> Tensor:
     """Put the queries of one key after one another, [H, R, …] to [1, K, H/K·R, …]."""
     return _split(x_HR, 0, keys, -1).flatten(1, 2)[None]
 
 
-def _wide(x: torch.Tensor, times: int) -> torch.Tensor:
+def _wide(x: Tensor, times: int) -> Tensor:
     return x.repeat_interleave(times, dim=1) if times > 1 else x
 
 
-def _narrow(x: torch.Tensor, times: int) -> torch.Tensor:
+def _narrow(x: Tensor, times: int) -> Tensor:
     """Add up what goes to one key, the reverse of `_wide`."""
     return _split(x, 1, -1, times).sum(2) if times > 1 else x
 
 
-def _split(x: torch.Tensor, axis: int, *sizes: int) -> torch.Tensor:
+def _split(x: Tensor, axis: int, *sizes: int) -> Tensor:
     """Make several axes of one."""
     return x.reshape(*x.shape[:axis], *sizes, *x.shape[axis + 1 :])
 
@@ -335,7 +336,7 @@ class _Pass:
 
     config: Any
     row: GroupedRow
-    mask: torch.Tensor
+    mask: Tensor
     """Mask that the model is given; plain attention leaves it as it is."""
 
     @contextmanager
@@ -365,14 +366,14 @@ than the row."""
 
 def _attention(  # noqa: PLR0913, PLR0917 -- transformers' own call
     module: torch.nn.Module,
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    attention_mask: torch.Tensor | None,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
     dropout: float = 0.0,
     scaling: float | None = None,
     **named: Any,
-) -> tuple[torch.Tensor, None]:
+) -> tuple[Tensor, None]:
     """Attend by groups, as transformers calls it: [1, H, N, D] to [1, N, H, D]."""
     current = _CURRENT.get()
     if current is None:
@@ -401,7 +402,7 @@ def _attention(  # noqa: PLR0913, PLR0917 -- transformers' own call
 cast("Any", ALL_ATTENTION_FUNCTIONS).register(NAME, _attention)
 
 
-def row_states(body: PreTrainedModel, row: GroupedRow) -> torch.Tensor:
+def row_states(body: PreTrainedModel, row: GroupedRow) -> Tensor:
     """Run a model without its head over a row, and give the last hidden states [N, H].
 
     Raises:

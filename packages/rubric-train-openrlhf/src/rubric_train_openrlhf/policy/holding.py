@@ -15,6 +15,7 @@ from typing import Any, TypeVar, cast
 from weakref import WeakKeyDictionary, WeakSet
 
 import torch
+from torch import Tensor
 from torch.utils.checkpoint import (
     checkpoint,  # pyright: ignore[reportUnknownVariableType]  # overloads of another
 )
@@ -176,8 +177,8 @@ def _rotated(
     forward: Callable[..., Any],
     longest: int,
     module: torch.nn.Module,
-    x: torch.Tensor,
-    position_ids: torch.Tensor,
+    x: Tensor,
+    position_ids: Tensor,
     *others: Any,
     **named: Any,
 ) -> Any:
@@ -185,7 +186,7 @@ def _rotated(
     _forget_longer(module, longest)
     last = position_ids.new_full((*position_ids.shape[:-1], 1), longest - 1)
     angles = forward(x, torch.cat((position_ids, last), dim=-1), *others, **named)
-    if isinstance(angles, torch.Tensor):
+    if isinstance(angles, Tensor):
         return angles[..., :-1, :]
     return tuple(angle[..., :-1, :] for angle in angles)
 
@@ -206,8 +207,6 @@ def _forget_longer(module: torch.nn.Module, longest: int) -> None:
             setattr(module, name, shortest)
 
 
-def _table(
-    forward: Callable[..., Any], longest: int, x: torch.Tensor, **_named: Any
-) -> Any:
+def _table(forward: Callable[..., Any], longest: int, x: Tensor, **_named: Any) -> Any:
     """Ask for the angles of all positions at once: a library of before 5.0, of one architecture."""
     return forward(x, seq_len=longest)

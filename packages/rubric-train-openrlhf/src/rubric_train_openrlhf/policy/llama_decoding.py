@@ -11,12 +11,13 @@ from typing import Any, TypeAlias, cast
 
 import torch
 import torch.nn.functional as F  # noqa: N812 -- torch's own convention
+from torch import Tensor
 from transformers import LlamaForCausalLM, PreTrainedModel
 
 from rubric_train_openrlhf.policy import onednn
 from rubric_train_openrlhf.policy.rollouts import PaddedPrompts
 
-Map: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
+Map: TypeAlias = Callable[[Tensor], Tensor]
 
 
 def product(modules: Sequence[torch.nn.Linear], *, packed: bool) -> Map:
@@ -56,7 +57,7 @@ def rms_norm(module: Any, *, packed: bool) -> Map:
         module: one of Llama's.
         packed: as w·√n·x / √(|x|² + n·ε), four kernels where torch takes seven on a CPU.
     """
-    weight: torch.Tensor = module.weight
+    weight: Tensor = module.weight
     epsilon = float(module.variance_epsilon)
     n = len(weight)
     if not packed:
@@ -65,16 +66,14 @@ def rms_norm(module: Any, *, packed: bool) -> Map:
     floor = torch.tensor((n * epsilon) ** 0.5)
     vector_norm = cast("Any", torch.linalg).vector_norm
 
-    def norm(x: torch.Tensor) -> torch.Tensor:
-        length: torch.Tensor = vector_norm(x, dim=-1, keepdim=True)
+    def norm(x: Tensor) -> Tensor:
+        length: Tensor = vector_norm(x, dim=-1, keepdim=True)
         return x / length.hypot(floor) * scaled
 
     return norm
 
 
-Attend: TypeAlias = Callable[
-    [int, torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor
-]
+Attend: TypeAlias = Callable[[int, Tensor, Tensor, Tensor], Tensor]
 
 # Rotary embeddings whose angles depend on the position alone, not on the longest one so far.
 _STATIC_ROPE = frozenset({"default", "linear", "llama3", "yarn"})
@@ -135,9 +134,9 @@ class GroupLayout:
 
     n_prompts: int
     group_size: int
-    slots_N: torch.Tensor
+    slots_N: Tensor
     """Place of each row in the grid, counted along it."""
-    rows_PG: torch.Tensor
+    rows_PG: Tensor
     """Row at each place, flat; row 0 stands in where a group is smaller than G."""
 
     @classmethod
@@ -148,7 +147,7 @@ class GroupLayout:
         rows = torch.arange(n_prompts * group_size, device=device)
         return cls(n_prompts, group_size, rows, rows)
 
-    def keep(self, rows_N: torch.Tensor) -> tuple[torch.Tensor, GroupLayout]:
+    def keep(self, rows_N: Tensor) -> tuple[Tensor, GroupLayout]:
         """Thin the groups out.
 
         Args:
@@ -174,7 +173,7 @@ class GroupLayout:
         rows_PG[slots_N] = rows
         return kept_P, GroupLayout(len(kept_P), group_size, slots_N, rows_PG)
 
-    def by_prompt(self, x_NHQD: torch.Tensor) -> torch.Tensor:
+    def by_prompt(self, x_NHQD: Tensor) -> Tensor:
         """Join the queries of each group, [N, H, Q, …] to [P, H, G·Q, …]."""
         if not self._gapless:
             x_NHQD = x_NHQD[self.rows_PG]
@@ -182,7 +181,7 @@ class GroupLayout:
         grid = x_NHQD.reshape(self.n_prompts, self.group_size, heads, queries, width)
         return grid.transpose(1, 2).reshape(self.n_prompts, heads, -1, width)
 
-    def by_row(self, x_PHJD: torch.Tensor) -> torch.Tensor:
+    def by_row(self, x_PHJD: Tensor) -> Tensor:
         """Undo `by_prompt`, [P, H, G·Q, …] to [N, H, Q, …]."""
         _, heads, joined, width = x_PHJD.shape
         grid = x_PHJD.reshape(
@@ -202,7 +201,7 @@ _FIRST_CAPACITY = 64
 _READ_AT_ONCE = 4096
 
 
-def of_like_length(lengths_P: torch.Tensor) -> list[torch.Tensor]:
+def of_like_length(lengths_P: Tensor) -> list[Tensor]:
     """Cut prompts into parts that are read at once, so that little of each part is padding.
 
     Args:
@@ -212,7 +211,7 @@ def of_like_length(lengths_P: torch.Tensor) -> list[torch.Tensor]:
         Indices of each part, all prompts together; one part where all fit.
     """
     lengths, order_P = lengths_P.sort(descending=True)
-    parts: list[torch.Tensor] = []
+    parts: list[Tensor] = []
     first = 0
     while first < len(order_P):
         rows = max(_READ_AT_ONCE // int(lengths[first]), 1)
@@ -234,7 +233,7 @@ class LlamaDecoder:
         llama = cast("Any", model)
         body = llama.model
         attention = llama.model.layers[0].self_attn
-        self._embedding: torch.Tensor = body.embed_tokens.weight
+        self._embedding: Tensor = body.embed_tokens.weight
         packed = onednn.serves(self._embedding)
         self._layers = [_layer(layer, packed=packed) for layer in body.layers]
         self._norm = rms_norm(body.norm, packed=packed)
@@ -249,19 +248,19 @@ class LlamaDecoder:
         first, second = sin[0].chunk(2, dim=-1)
         self._cos_SD = cos[0]
         self._sin_SD = torch.cat((-first, second), dim=-1)
-        self._prompt_keys: list[torch.Tensor] = []
-        self._prompt_values: list[torch.Tensor] = []
-        self._keys: list[torch.Tensor] = []
-        self._values: list[torch.Tensor] = []
+        self._prompt_keys: list[Tensor] = []
+        self._prompt_values: list[Tensor] = []
+        self._keys: list[Tensor] = []
+        self._values: list[Tensor] = []
         self._filled = 0
 
-    def start(self, prompts: PaddedPrompts, group_size: int) -> torch.Tensor:
+    def start(self, prompts: PaddedPrompts, group_size: int) -> Tensor:
         """Read each prompt once, and share what was read with its G rows; logits [P·G, V]."""
         logits_PV = self.prefill(prompts)
         self.repeat(group_size)
         return logits_PV.repeat_interleave(group_size, dim=0)
 
-    def prefill(self, prompts: PaddedPrompts) -> torch.Tensor:
+    def prefill(self, prompts: PaddedPrompts) -> Tensor:
         """Read the prompts once and give the logits [P, V] of each first response token."""
         self._next_position_N = prompts.lengths_P
         unseen_PS = torch.zeros_like(prompts.mask_PS, dtype=self._embedding.dtype)
@@ -273,7 +272,7 @@ class LlamaDecoder:
             return logits_PV
         n_prompts, width = prompts.mask_PS.shape
         shape = (n_prompts, self._kv_heads, width, self._head_dim)
-        logits: list[torch.Tensor] = []
+        logits: list[Tensor] = []
         for rows_R in parts:
             part = prompts.part(rows_R)
             logits_RV, keys, values = self._read(part)
@@ -291,7 +290,7 @@ class LlamaDecoder:
 
     def _read(
         self, prompts: PaddedPrompts
-    ) -> tuple[torch.Tensor, list[torch.Tensor], list[torch.Tensor]]:
+    ) -> tuple[Tensor, list[Tensor], list[Tensor]]:
         """Give the last logits [P, V], and each layer's keys and values [P, K, S, D]."""
         mask_PS = prompts.mask_PS
         seen_P1SS = None
@@ -301,12 +300,10 @@ class LlamaDecoder:
             # A padding position sees itself, since a softmax over nothing is not a number.
             itself_SS = torch.eye(width, dtype=torch.bool, device=mask_PS.device)
             seen_P1SS = (ones_SS.tril() & mask_PS[:, None, None, :]) | itself_SS
-        keys: list[torch.Tensor] = []
-        values: list[torch.Tensor] = []
+        keys: list[Tensor] = []
+        values: list[Tensor] = []
 
-        def attend(
-            _: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor
-        ) -> torch.Tensor:
+        def attend(_: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
             # Without gaps: a product with a cache that has some copies it at each token.
             keys.append(k.to(v.dtype).contiguous())  # autocast leaves keys wider
             values.append(v.contiguous())
@@ -339,7 +336,7 @@ class LlamaDecoder:
         self._keys = [key.new_zeros(shape) for key in self._prompt_keys]
         self._values = [value.new_zeros(shape) for value in self._prompt_values]
 
-    def keep(self, rows_N: torch.Tensor) -> None:
+    def keep(self, rows_N: Tensor) -> None:
         """Go on with these rows alone."""
         self._next_position_N = self._next_position_N[rows_N]
         self._keys = [key[rows_N] for key in self._keys]
@@ -350,7 +347,7 @@ class LlamaDecoder:
             self._prompt_keys = [key[prompts_P] for key in self._prompt_keys]
             self._prompt_values = [value[prompts_P] for value in self._prompt_values]
 
-    def advance(self, tokens_N: torch.Tensor) -> torch.Tensor:
+    def advance(self, tokens_N: Tensor) -> Tensor:
         """Append one token per row and give the logits [N, V] of the next."""
         capacity = self._keys[0].shape[2]
         if self._filled == capacity:
@@ -363,9 +360,7 @@ class LlamaDecoder:
         self._next_position_N = self._next_position_N + 1
         return logits_NV
 
-    def _attend_to_all(
-        self, layer: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor
-    ) -> torch.Tensor:
+    def _attend_to_all(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Let one new token per row look at its prompt and at its own response so far."""
         layout = self._layout
         self._keys[layer][:, :, self._filled - 1] = k[:, :, 0]
@@ -390,13 +385,13 @@ class LlamaDecoder:
         return (mixed + of_own @ values).reshape(q.shape)
 
     def _forward(
-        self, tokens_NS: torch.Tensor, positions_NS: torch.Tensor, attend: Attend
-    ) -> torch.Tensor:
+        self, tokens_NS: Tensor, positions_NS: Tensor, attend: Attend
+    ) -> Tensor:
         rows, width = tokens_NS.shape
         cos = self._cos_SD[positions_NS][:, None]
         sin = self._sin_SD[positions_NS][:, None]
 
-        def heads(x: torch.Tensor) -> torch.Tensor:
+        def heads(x: Tensor) -> Tensor:
             return x.view(rows, width, -1, self._head_dim).transpose(1, 2)
 
         x = F.embedding(tokens_NS, self._embedding)
@@ -414,7 +409,5 @@ class LlamaDecoder:
         return self._head(self._norm(x[:, -1]))
 
 
-def _rotated(
-    x: torch.Tensor, cos: torch.Tensor, signed_sin: torch.Tensor
-) -> torch.Tensor:
+def _rotated(x: Tensor, cos: Tensor, signed_sin: Tensor) -> Tensor:
     return x * cos + x.roll(x.shape[-1] // 2, -1) * signed_sin

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, cast
 from weakref import WeakKeyDictionary
 
 import torch
+from torch import Tensor
 from transformers import PreTrainedModel
 
 from rubric_train_openrlhf.errors import PolicyInputError
@@ -30,25 +31,25 @@ _GPU_FEWEST_ROWS = 128
 class Positions(NamedTuple):
     """N positions of a batch, with the token that follows each."""
 
-    tokens_N: torch.Tensor
-    prompts_N: torch.Tensor
+    tokens_N: Tensor
+    prompts_N: Tensor
     """Which of the distinct prompts each position is in an answer to."""
-    banned_PV: torch.Tensor | None
+    banned_PV: Tensor | None
     temperature: float
 
     def scores(
         self,
-        logits_NV: torch.Tensor,
+        logits_NV: Tensor,
         rows: slice = slice(None),
         columns: slice = slice(None),
-    ) -> torch.Tensor:
+    ) -> Tensor:
         """Scores of some of the positions and tokens, under the policy's own distribution."""
         banned = None
         if self.banned_PV is not None:
             banned = self.banned_PV[:, columns][self.prompts_N[rows]]
         return distribution.scores(logits_NV, banned, temperature=self.temperature)
 
-    def chosen(self, rows: slice, columns: slice) -> tuple[torch.Tensor, torch.Tensor]:
+    def chosen(self, rows: slice, columns: slice) -> tuple[Tensor, Tensor]:
         """Place of each row's token among the columns, and whether it is one of them; [N, 1]."""
         place_N1 = self.tokens_N[rows, None] - columns.start
         width = columns.stop - columns.start
@@ -56,8 +57,8 @@ class Positions(NamedTuple):
 
 
 def head_logprobs(
-    features_NH: torch.Tensor, head: torch.nn.Linear, positions: Positions
-) -> tuple[torch.Tensor, torch.Tensor]:
+    features_NH: Tensor, head: torch.nn.Linear, positions: Positions
+) -> tuple[Tensor, Tensor]:
     """Log-probability of each position's token, and the entropy there.
 
         log π(y) = s_y − log Σ_v exp s_v,   H = −Σ_v π(v) log π(v),   s = (W h + b) / τ
@@ -74,7 +75,7 @@ def head_logprobs(
     dtype = head.weight.dtype
     if torch.is_autocast_enabled(device):
         dtype = torch.get_autocast_dtype(device)
-    parameters: list[torch.Tensor | None] = [features_NH, head.weight, head.bias]
+    parameters: list[Tensor | None] = [features_NH, head.weight, head.bias]
     inputs = [
         None if parameter is None else parameter.to(dtype) for parameter in parameters
     ]
@@ -87,11 +88,11 @@ class _HeadLogprobs(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any,
-        features_NH: torch.Tensor,
-        weight_VH: torch.Tensor,
-        bias_V: torch.Tensor | None,
+        features_NH: Tensor,
+        weight_VH: Tensor,
+        bias_V: Tensor | None,
         positions: Positions,
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+    ) -> tuple[Tensor, Tensor]:
         logprobs_N = features_NH.new_empty(len(features_NH), dtype=torch.float32)
         entropy_N = torch.empty_like(logprobs_N)
         normaliser_N = torch.empty_like(logprobs_N)
@@ -114,8 +115,8 @@ class _HeadLogprobs(torch.autograd.Function):
 
     @staticmethod
     def backward(  # pyright: ignore[reportIncompatibleMethodOverride] -- torch's own pattern
-        ctx: Any, gradient_N: torch.Tensor, _: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None, None]:
+        ctx: Any, gradient_N: Tensor, _: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor | None, None]:
         features_NH, weight_VH, bias_V, normaliser_N = ctx.saved_tensors
         positions: Positions = ctx.positions
         to_features = torch.zeros_like(features_NH, dtype=torch.float32)
@@ -155,25 +156,25 @@ class _HeadLogprobs(torch.autograd.Function):
 class _RunningSoftmax(NamedTuple):
     """State of N softmaxes after some of their columns; each [N, 1]."""
 
-    top_N1: torch.Tensor
+    top_N1: Tensor
     """The highest score."""
-    total_N1: torch.Tensor
+    total_N1: Tensor
     """Σ exp(s − top)."""
-    weighted_N1: torch.Tensor
+    weighted_N1: Tensor
     """Σ (s − top) · exp(s − top)."""
-    chosen_N1: torch.Tensor
+    chosen_N1: Tensor
     """Score of the row's token."""
 
     @classmethod
-    def empty(cls, like_N1: torch.Tensor) -> "_RunningSoftmax":
+    def empty(cls, like_N1: Tensor) -> "_RunningSoftmax":
         zeros_N1 = torch.zeros_like(like_N1)
         return cls(torch.full_like(like_N1, -torch.inf), zeros_N1, zeros_N1, zeros_N1)
 
     def with_tile(
         self,
-        scores_NV: torch.Tensor,
-        place_N1: torch.Tensor,
-        is_inside_N1: torch.Tensor,
+        scores_NV: Tensor,
+        place_N1: Tensor,
+        is_inside_N1: Tensor,
     ) -> "_RunningSoftmax":
         """Take more columns; their scores are overwritten."""
         top_N1 = torch.maximum(self.top_N1, scores_NV.amax(dim=-1, keepdim=True))
@@ -199,7 +200,7 @@ _NO_WEIGHT = -1e4
 
 
 def _tiles(
-    features_NH: torch.Tensor, weight_VH: torch.Tensor
+    features_NH: Tensor, weight_VH: Tensor
 ) -> tuple[Sequence[slice], Sequence[slice]]:
     """Cut the logits [N, V] into rows and columns."""
     n = len(features_NH)
@@ -223,9 +224,9 @@ _plain_heads: WeakKeyDictionary[torch.nn.Module, bool] = WeakKeyDictionary()
 class ResponseLogprobs(NamedTuple):
     """Log-probability and entropy at each response token; 0 outside the response mask."""
 
-    logprobs_BT: torch.Tensor
+    logprobs_BT: Tensor
     """log π(token), float32, with gradient where the caller has it enabled."""
-    entropy_BT: torch.Tensor
+    entropy_BT: Tensor
     """Entropy of the next-token distribution in nats, float32, without gradient."""
 
 
@@ -350,9 +351,7 @@ def has_plain_head(model: PreTrainedModel) -> bool:
     return known
 
 
-def _from_logits(
-    logits_NV: torch.Tensor, positions: Positions
-) -> tuple[torch.Tensor, torch.Tensor]:
+def _from_logits(logits_NV: Tensor, positions: Positions) -> tuple[Tensor, Tensor]:
     logprobs_NV = positions.scores(logits_NV).log_softmax(dim=-1)
     known_NV = logprobs_NV.detach()
     entropy_N = -(known_NV.exp() * known_NV).sum(dim=-1)

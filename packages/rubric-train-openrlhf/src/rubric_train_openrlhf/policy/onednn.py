@@ -17,6 +17,7 @@ from typing import Any, cast
 
 import torch
 import torch.nn.functional as F  # noqa: N812 -- torch's own convention
+from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.overrides import TorchFunctionMode
 
@@ -32,7 +33,7 @@ _LENGTH = 192
 """Terms that are summed in one go: as many as MKL sums. In twice as many float32 loses more."""
 
 
-def serves(weight: torch.Tensor) -> bool:
+def serves(weight: Tensor) -> bool:
     """Tell whether oneDNN may multiply by such weights now: float32 on a CPU, without autocast."""
     return (
         weight.device.type == "cpu"
@@ -55,14 +56,12 @@ def _has_onednn() -> bool:
         return False
 
 
-def packed(weight: torch.Tensor) -> torch.Tensor:
+def packed(weight: Tensor) -> Tensor:
     """Copy weights [O, I] into oneDNN's layout for inputs of a few rows."""
     return _ONEDNN._reorder_linear_weight(weight, _ROWS)  # noqa: SLF001
 
 
-def times(
-    x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None
-) -> torch.Tensor:
+def times(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """Give x·Wᵀ + b without gradients, [..., I] to [..., O]; weights packed or as they are."""
     return _ONEDNN._linear_pointwise(x, weight, bias, "none", [], "")  # noqa: SLF001
 
@@ -79,18 +78,14 @@ def _outruns_mkl() -> bool:
     return b"GenuineIntel" not in processor
 
 
-def product(
-    x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None
-) -> torch.Tensor:
+def product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """Give x·Wᵀ + b without gradients, [N, I] to [N, O], by oneDNN where that is faster."""
     if _outruns_mkl() and serves(weight) and _is_large(x, weight, bias):
         return _summed(x, weight, bias)
     return F.linear(x, weight, bias)
 
 
-def _summed(
-    x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None
-) -> torch.Tensor:
+def _summed(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """Give x·Wᵀ + b, [N, I] to [N, O], as the sum of products of few terms."""
     first, *later = (
         slice(start, start + _LENGTH) for start in range(0, x.shape[1], _LENGTH)
@@ -101,7 +96,7 @@ def _summed(
     return total
 
 
-def _dense(x: torch.Tensor) -> torch.Tensor:
+def _dense(x: Tensor) -> Tensor:
     """Copy a matrix unless it, or its transpose, is without gaps: oneDNN is slow on others."""
     return x if x.is_contiguous() or x.T.is_contiguous() else x.contiguous()
 
@@ -110,7 +105,7 @@ _IS_CURRENT: ContextVar[bool] = ContextVar("by_onednn", default=False)
 
 
 @contextmanager
-def by_onednn(weight: torch.Tensor) -> Generator[None]:
+def by_onednn(weight: Tensor) -> Generator[None]:
     """Let large linear maps of a block go through oneDNN where it serves such weights."""
     if not (_outruns_mkl() and serves(weight)):
         yield
@@ -138,9 +133,9 @@ class _Products(TorchFunctionMode):
 
 
 def _is_large(
-    input: torch.Tensor,  # noqa: A002 -- torch's own name
-    weight: torch.Tensor,
-    bias: torch.Tensor | None = None,
+    input: Tensor,  # noqa: A002 -- torch's own name
+    weight: Tensor,
+    bias: Tensor | None = None,
 ) -> bool:
     rows = math.prod(input.shape[:-1])
     return (
@@ -155,27 +150,25 @@ def _is_large(
 
 
 def _linear(
-    input: torch.Tensor,  # noqa: A002 -- torch's own name
-    weight: torch.Tensor,
-    bias: torch.Tensor | None = None,
-) -> torch.Tensor:
+    input: Tensor,  # noqa: A002 -- torch's own name
+    weight: Tensor,
+    bias: Tensor | None = None,
+) -> Tensor:
     function: Any = _Linear
     return function.apply(input, weight, bias)
 
 
 class _Linear(torch.autograd.Function):
     @staticmethod
-    def forward(
-        ctx: Any, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None
-    ) -> torch.Tensor:
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         ctx.save_for_backward(x, weight)
         out_NO = _summed(x.reshape(-1, x.shape[-1]), weight, bias)
         return out_NO.view(*x.shape[:-1], len(weight))
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride] -- torch's own pattern
-        x, weight = cast("tuple[torch.Tensor, torch.Tensor]", ctx.saved_tensors)
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride] -- torch's own pattern
+        x, weight = cast("tuple[Tensor, Tensor]", ctx.saved_tensors)
         needs_x, needs_weight, needs_bias = ctx.needs_input_grad
         gradient_NO = gradient.reshape(-1, len(weight))
         to_x = to_weight = to_bias = None

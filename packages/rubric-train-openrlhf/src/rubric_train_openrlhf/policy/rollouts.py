@@ -8,6 +8,7 @@ from typing import cast
 
 import torch
 import torch.nn.functional as F  # noqa: N812 -- torch's own convention
+from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from rubric_train_openrlhf.errors import PolicyInputError
@@ -40,21 +41,21 @@ class PaddedPrompts:
     """P prompts as one rectangle, padded on the left so that all end in the last column."""
 
     encoded: tuple[EncodedPrompt, ...]
-    token_ids_PS: torch.Tensor
-    mask_PS: torch.Tensor
+    token_ids_PS: Tensor
+    mask_PS: Tensor
     """True where a token of a prompt stands."""
 
     @property
-    def positions_PS(self) -> torch.Tensor:
+    def positions_PS(self) -> Tensor:
         """Index of each token in its own prompt; 0 in the padding."""
         return (self.mask_PS.long().cumsum(1) - 1).clamp_(min=0)
 
     @property
-    def lengths_P(self) -> torch.Tensor:
+    def lengths_P(self) -> Tensor:
         """Tokens of each prompt."""
         return self.mask_PS.sum(1)
 
-    def part(self, rows_R: torch.Tensor) -> PaddedPrompts:
+    def part(self, rows_R: Tensor) -> PaddedPrompts:
         """Return some of the prompts, without the columns that are padding in all of them."""
         mask_RS = self.mask_PS[rows_R]
         first = int(mask_RS.any(0).long().argmax())
@@ -64,7 +65,7 @@ class PaddedPrompts:
             mask_RS[:, first:],
         )
 
-    def banned_PV(self, vocab_size: int) -> torch.Tensor | None:
+    def banned_PV(self, vocab_size: int) -> Tensor | None:
         """Tell which tokens no answer may hold.
 
         Args:
@@ -130,14 +131,14 @@ class Rollouts:
     """G responses to each of P prompts: B = P·G rows, prompt-major (row p·G + g)."""
 
     prompts: tuple[EncodedPrompt, ...]
-    tokens_BT: torch.Tensor
+    tokens_BT: Tensor
     """Response tokens, int64; whatever stands outside the mask is padding."""
-    logprobs_BT: torch.Tensor
+    logprobs_BT: Tensor
     """log π_gen of each sampled token, float32, under the distribution it was drawn from
     (temperature 1 for greedy decoding); 0 outside the mask."""
-    mask_BT: torch.Tensor
+    mask_BT: Tensor
     """True on a response's own tokens, its end token included."""
-    ended_B: torch.Tensor
+    ended_B: Tensor
     """True where the response closed with the end token, False where it was cut."""
 
     def __post_init__(self) -> None:
@@ -154,7 +155,7 @@ class Rollouts:
         return self.tokens_BT.shape[0] // len(self.prompts)
 
     @property
-    def lengths_B(self) -> torch.Tensor:
+    def lengths_B(self) -> Tensor:
         """Tokens of each response, the end token included."""
         return self.mask_BT.sum(dim=1)
 
@@ -209,8 +210,8 @@ def concatenate(parts: Sequence[Rollouts]) -> Rollouts:
         )
     width = max(part.tokens_BT.shape[1] for part in parts)
 
-    def joined(name: str) -> torch.Tensor:
-        tensors: list[torch.Tensor] = [getattr(part, name) for part in parts]
+    def joined(name: str) -> Tensor:
+        tensors: list[Tensor] = [getattr(part, name) for part in parts]
         return torch.cat(
             [F.pad(tensor, (0, width - tensor.shape[1])) for tensor in tensors]
         )
@@ -233,7 +234,7 @@ def _shape_problem(rollouts: Rollouts) -> str:
         "ended_B": (tuple(shape[:1]), torch.bool),
     }
     for name, (expected_shape, dtype) in expected.items():
-        tensor: torch.Tensor = getattr(rollouts, name)
+        tensor: Tensor = getattr(rollouts, name)
         actual = tuple(tensor.shape)
         if actual != expected_shape or tensor.dtype != dtype:
             return (
@@ -260,16 +261,16 @@ def _value_problem(rollouts: Rollouts) -> str:
 class TokenBatch:
     """B sequences, in two forms: whole, and as distinct prompts with their responses."""
 
-    input_ids_BS: torch.Tensor
+    input_ids_BS: Tensor
     """Prompt and response back to back from the first column. All padding is on the right, where
     a causal model cannot see it: no attention mask is needed and positions count from 0."""
-    prompt_lengths_B: torch.Tensor
+    prompt_lengths_B: Tensor
     prompts: PaddedPrompts
     """The distinct prompts."""
-    prompt_index_B: torch.Tensor
+    prompt_index_B: Tensor
     """Which of the distinct prompts each row answers."""
-    response_tokens_BT: torch.Tensor
-    response_mask_BT: torch.Tensor
+    response_tokens_BT: Tensor
+    response_mask_BT: Tensor
     """True on the tokens that carry a log-probability."""
 
     @property
@@ -278,7 +279,7 @@ class TokenBatch:
         return int(self.response_mask_BT.sum())
 
     @property
-    def predicting_positions(self) -> tuple[torch.Tensor, torch.Tensor]:
+    def predicting_positions(self) -> tuple[Tensor, Tensor]:
         """Row and column of `input_ids_BS` whose logits speak of each masked response token."""
         rows_N, steps_N = self.response_mask_BT.nonzero(as_tuple=True)
         return rows_N, self.prompt_lengths_B[rows_N] - 1 + steps_N
@@ -361,7 +362,7 @@ def pack_rollouts(rollouts: Rollouts, rows: Sequence[int]) -> TokenBatch:
     )
 
 
-def _right_pad(rows: Sequence[Sequence[int]], device: torch.device) -> torch.Tensor:
+def _right_pad(rows: Sequence[Sequence[int]], device: torch.device) -> Tensor:
     return pad_sequence([torch.tensor(row) for row in rows], batch_first=True).to(
         device
     )

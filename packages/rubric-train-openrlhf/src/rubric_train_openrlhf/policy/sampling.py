@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
+from torch import Tensor
 from transformers import PreTrainedModel
 
 from rubric_train_openrlhf.errors import PolicyInputError
@@ -91,8 +92,8 @@ def _drawn(
     shape: tuple[int, int],
     temperature: float,
     generator: torch.Generator,
-    ends_E: torch.Tensor,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    ends_E: Tensor,
+) -> tuple[Tensor, Tensor, Tensor]:
     """Draw until every response has ended or is full: tokens, log-probabilities and mask."""
     n_rows, max_new_tokens = shape
     device = rows.device
@@ -155,13 +156,13 @@ class LiveRows:
             None if banned_PV is None else banned_PV.repeat_interleave(group_size, 0)
         )
 
-    def scores(self, temperature: float) -> torch.Tensor:
+    def scores(self, temperature: float) -> Tensor:
         """Scores of each row's next token; those of temperature 1 for 0, which is greedy."""
         return distribution.scores(
             self._logits_NV, self._banned_NV, temperature=temperature or 1.0
         )
 
-    def advance(self, tokens_N: torch.Tensor, kept_N: torch.Tensor | None) -> None:
+    def advance(self, tokens_N: Tensor, kept_N: Tensor | None) -> None:
         """Read the token of each row; of `kept_N` alone, if given, which then are all rows."""
         if kept_N is not None:
             tokens_N = tokens_N[kept_N]

@@ -16,6 +16,7 @@ from weakref import WeakKeyDictionary, WeakSet
 
 import structlog
 import torch
+from torch import Tensor
 from transformers import PreTrainedModel
 from transformers.cache_utils import DynamicCache, DynamicLayer
 
@@ -40,7 +41,7 @@ of 8 bits of mantissa."""
 
 def response_states(
     model: PreTrainedModel, batch: TokenBatch, *, share_prompts: bool = True
-) -> torch.Tensor:
+) -> Tensor:
     """Run the model's body over a batch.
 
     Args:
@@ -69,24 +70,24 @@ def body_of(model: PreTrainedModel) -> PreTrainedModel:
     return body if body is not model else getattr(model, "model", model)
 
 
-Way = Callable[[PreTrainedModel, TokenBatch], torch.Tensor]
+Way = Callable[[PreTrainedModel, TokenBatch], Tensor]
 
 
-def padded(model: PreTrainedModel, batch: TokenBatch) -> torch.Tensor:
+def padded(model: PreTrainedModel, batch: TokenBatch) -> Tensor:
     """Return hidden states where each response reads its own prompt."""
-    hidden_BSH: torch.Tensor = body_of(model)(
-        input_ids=batch.input_ids_BS, use_cache=False
-    )[0]
+    hidden_BSH: Tensor = body_of(model)(input_ids=batch.input_ids_BS, use_cache=False)[
+        0
+    ]
     return hidden_BSH[batch.predicting_positions]
 
 
-def grouped(model: PreTrainedModel, batch: TokenBatch) -> torch.Tensor:
+def grouped(model: PreTrainedModel, batch: TokenBatch) -> Tensor:
     """Return hidden states of one row that holds all prompts and responses once."""
     row = GroupedRow.of(batch)
     return row_states(body_of(model), row).index_select(0, row.predicting_N)
 
 
-def handed(model: PreTrainedModel, batch: TokenBatch) -> torch.Tensor:
+def handed(model: PreTrainedModel, batch: TokenBatch) -> Tensor:
     """Return hidden states where each response is handed the keys and values of its prompt."""
     prompts = batch.prompts
     index_B = batch.prompt_index_B
@@ -101,7 +102,7 @@ def handed(model: PreTrainedModel, batch: TokenBatch) -> torch.Tensor:
         **cache_argument,
     )[0]
     # Where indices repeat, only `index_select` adds gradients up in a fixed order.
-    first_B1H: torch.Tensor = prompt_PSH[:, -1:].index_select(0, index_B)
+    first_B1H: Tensor = prompt_PSH[:, -1:].index_select(0, index_B)
     read_BT = batch.response_tokens_BT[:, :-1]
     if read_BT.shape[1] == 0:
         return first_B1H[batch.response_mask_BT]
@@ -136,7 +137,7 @@ def shared_way(model: PreTrainedModel, batch: TokenBatch) -> Way:
     return padded
 
 
-def _row_lengths(batch: TokenBatch) -> torch.Tensor:
+def _row_lengths(batch: TokenBatch) -> Tensor:
     return batch.prompt_lengths_B + batch.response_mask_BT.sum(1)
 
 

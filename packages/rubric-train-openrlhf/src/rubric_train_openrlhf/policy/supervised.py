@@ -6,6 +6,7 @@ from itertools import islice
 from typing import NamedTuple
 
 import torch
+from torch import Tensor
 
 from rubric_core import PolicyView, SftExample
 from rubric_train_openrlhf.errors import PolicyInputError
@@ -58,7 +59,7 @@ def learning_rate(step: int, config: PretrainConfig | SftConfig) -> float:
 
 def _train(
     policy: Policy,
-    losses: Iterable[tuple[torch.Tensor, int]],
+    losses: Iterable[tuple[Tensor, int]],
     config: PretrainConfig | SftConfig,
     on_step: Callable[[SupervisedStep], None] | None,
 ) -> float:
@@ -132,7 +133,7 @@ def pretrain(
 
 def _windows(
     policy: Policy, texts: Sequence[str], config: PretrainConfig, *, seed: int
-) -> Iterator[torch.Tensor]:
+) -> Iterator[Tensor]:
     """Draw windows of one token more than the model reads, [batch_size, window + 1]."""
     token_ids: list[int] = []
     starts: list[int] = []
@@ -158,7 +159,7 @@ def _windows(
         yield stream[first_N[:, None] + torch.arange(width)]
 
 
-def _next_token_loss(policy: Policy, windows_NS: torch.Tensor) -> torch.Tensor:
+def _next_token_loss(policy: Policy, windows_NS: Tensor) -> Tensor:
     logits_NSV = policy.model(input_ids=windows_NS[:, :-1], use_cache=False).logits
     return torch.nn.functional.cross_entropy(
         logits_NSV.flatten(0, 1).float(), windows_NS[:, 1:].flatten()
@@ -256,7 +257,7 @@ def sft(
     return SftReport(len(pairs), len(examples) - len(pairs), loss)
 
 
-def _loss(policy: Policy, batch: TokenBatch) -> tuple[torch.Tensor, int]:
+def _loss(policy: Policy, batch: TokenBatch) -> tuple[Tensor, int]:
     """Return the mean loss of the answer tokens of a batch, and their number."""
     tokens = batch.n_response_tokens
     logprobs_BT = response_logprobs(policy.model, batch).logprobs_BT
