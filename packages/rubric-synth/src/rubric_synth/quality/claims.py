@@ -1,13 +1,12 @@
 """Whether the criteria of a draft state claims, and not only what they are about."""
 
-from rubric_core.rewriting import patterns
 from rubric_judge import VerificationError, parse_verification
 from rubric_judge.checks.directive import ProgramCheck
 from rubric_synth.document import RejectionReason
 from rubric_synth.stages.stages import CriterionDraft, Draft, refuse
-from rubric_synth.tables import read_table
+from rubric_synth.tables import patterns
 
-_CLAIMS = patterns(read_table("patterns")["claims_of_criteria"])
+_CLAIMS = patterns("claims_of_criteria")
 
 
 def check_claims(draft: Draft) -> None:

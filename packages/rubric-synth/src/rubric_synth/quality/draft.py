@@ -11,7 +11,6 @@ from string import Template
 from typing import Any, NamedTuple, TypeAlias
 
 from rubric_core import DocumentAnalysis, SchemaError, Task, leaked_ngrams
-from rubric_core.rewriting import patterns
 from rubric_judge.judges.lexical.words import FUNCTION_WORDS
 from rubric_judge.quality.lint.wording import check_wording
 from rubric_synth.config import QualityConfig
@@ -25,7 +24,7 @@ from rubric_synth.stages.stages import (
     refuse,
     terms_of,
 )
-from rubric_synth.tables import read_table, word_set
+from rubric_synth.tables import patterns, read_table, word_set
 
 _Pattern: TypeAlias = "re.Pattern[str]"
 
@@ -41,7 +40,7 @@ class Pointer(NamedTuple):
 
 
 _ASKING = FUNCTION_WORDS | word_set("asking")
-_PATTERNS = patterns(read_table("patterns")["draft"])
+_PATTERNS = patterns("draft")
 _CITATION_CONTEXT = word_set("before_brackets")
 _FEWEST_OWN_WORDS = 5
 

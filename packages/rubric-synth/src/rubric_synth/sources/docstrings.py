@@ -6,10 +6,9 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from rubric_core.rewriting import patterns
 from rubric_synth.document import ApiEntry, ApiForm, ApiItem
 from rubric_synth.sources.cleaning.markup import inline_to_prose, rest_to_prose
-from rubric_synth.tables import read_table
+from rubric_synth.tables import patterns, read_table
 
 
 def _places(layout: str) -> dict[str, str]:
@@ -23,7 +22,7 @@ def _places(layout: str) -> dict[str, str]:
 
 _SECTIONS = _places("google")
 _FIELDS = _places("sphinx")
-_PATTERNS = patterns(read_table("patterns")["docstrings"])
+_PATTERNS = patterns("docstrings")
 _FIELD = re.compile(rf"^:({'|'.join(_FIELDS)})(?:\s+([^:]+))?:\s*(.*)$")
 _NAMES = r"(?:\\?\*){0,2}[A-Za-z_]\w*"
 _PARAMETER = re.compile(

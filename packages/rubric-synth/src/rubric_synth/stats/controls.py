@@ -13,7 +13,6 @@ from typing import NamedTuple, TypeAlias
 
 import rubric_core  # `normalized_reward` loads numpy, at its first use
 from rubric_core import Judge, JudgeResult, JudgeView, Task
-from rubric_core.rewriting import patterns
 from rubric_judge import JudgePool
 from rubric_judge.judges.capabilities import Immediate
 from rubric_judge.quality.context_answers import context_start, nearest_sentences
@@ -43,7 +42,7 @@ _OVERPAID_FRAC = 0.5
 """Share of the reference's reward from which a wrong answer is overpaid; any text about the subject
 picks up less."""
 _OTHER_REFERENCE = "other_reference"
-_PATTERNS = patterns(tables.read_table("patterns")["controls"])
+_PATTERNS = tables.patterns("controls")
 _MOST_TERMS = 12
 """As many as a sentence can hold and still read as one."""
 _FEWEST_TERMS = 5

@@ -6,6 +6,8 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
+from rubric_core import rewriting
+
 
 @cache
 def read_table(name: str) -> dict[str, Any]:
@@ -21,6 +23,17 @@ def read_text(file: str) -> str:
 def word_set(name: str) -> frozenset[str]:
     """Return one of the lists of words, each written there as running text."""
     return frozenset(read_table("words")[name].split())
+
+
+def word_sets(table: str, part: str) -> dict[str, frozenset[str]]:
+    """Return the lists of words of a part of a table, each written there as running text."""
+    lists: dict[str, str] = read_table(table)[part]
+    return {name: frozenset(words.split()) for name, words in lists.items()}
+
+
+def patterns(part: str) -> dict[str, re.Pattern[str]]:
+    """Return the patterns of a part of their table, by their names there."""
+    return rewriting.patterns(read_table("patterns")[part])
 
 
 def phrase(name: str, flags: re.RegexFlag = re.IGNORECASE) -> re.Pattern[str]:

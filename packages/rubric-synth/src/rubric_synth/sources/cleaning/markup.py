@@ -12,11 +12,11 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from rubric_core.judgement.evidence import composed
-from rubric_core.rewriting import patterns, rewriting
+from rubric_core.rewriting import rewriting
 from rubric_synth.sources.cleaning.scripts import plain_scripts
-from rubric_synth.tables import read_table, word_set
+from rubric_synth.tables import patterns, read_table, word_set
 
-_MARKDOWN = patterns(read_table("patterns")["markdown"])
+_MARKDOWN = patterns("markdown")
 _ASIDE = 0xF0000
 """First of the private characters that stand for code and formulas: a paragraph has fewer."""
 _FIRST_LIGATURE = 0xFB00
@@ -261,7 +261,7 @@ def _paragraphs(lines: list[str]) -> Iterator[str]:
 
 
 _KEPT_DIRECTIVES = word_set("kept_directives")
-_MARKUP = patterns(read_table("patterns")["markup"])
+_MARKUP = patterns("markup")
 _WITHOUT_REST = rewriting(read_table("markup")["rest"])
 
 

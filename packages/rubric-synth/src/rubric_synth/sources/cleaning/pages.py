@@ -11,9 +11,8 @@ from itertools import pairwise, zip_longest
 from statistics import median
 from typing import NamedTuple
 
-from rubric_core.rewriting import patterns
 from rubric_synth.sources.cleaning.markup import without_ligatures
-from rubric_synth.tables import phrase, read_table, word_set
+from rubric_synth.tables import patterns, phrase, word_set
 
 PARTED = "\x02"
 """Mark of the place where the end of a line parted a word."""
@@ -36,7 +35,7 @@ _CHAPTER_SCALE = 1.3
 _MIN_TITLE_LETTERS = 0.7
 _MIN_LETTER_FRAC = 0.5
 _MIN_LINE_LETTERS = 0.25
-_PATTERNS = patterns(read_table("patterns")["pages"])
+_PATTERNS = patterns("pages")
 _COMPOUND_ENDS = word_set("compound_ends")
 _COMPOUND_STARTS = word_set("compound_starts")
 _PREFIXES = word_set("prefixes")

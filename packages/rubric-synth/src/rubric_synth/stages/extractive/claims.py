@@ -6,15 +6,14 @@ from functools import lru_cache
 from itertools import accumulate
 from typing import NamedTuple
 
-from rubric_core.rewriting import patterns
 from rubric_synth.config import ExtractiveConfig
 from rubric_synth.document import Document
 from rubric_synth.language import stems, words
 from rubric_synth.sources.cleaning.markup import Section, sections
 from rubric_synth.stages.extractive import phrases
-from rubric_synth.tables import read_table
+from rubric_synth.tables import patterns
 
-_PATTERNS = patterns(read_table("patterns")["claims"])
+_PATTERNS = patterns("claims")
 
 
 class Passage(NamedTuple):

@@ -6,12 +6,11 @@ from collections.abc import Iterable
 from functools import cached_property
 from hashlib import blake2b
 
-from rubric_core.rewriting import patterns
 from rubric_judge.judges.lexical.words import stem
 from rubric_synth import language
 from rubric_synth.document import Document
 from rubric_synth.stages.extractive.glosses import Glosses, edits
-from rubric_synth.tables import read_table
+from rubric_synth.tables import patterns
 
 _MIN_BOILERPLATE_WORDS = 5
 _FEWEST_OF_A_SLIP = 30
@@ -20,7 +19,7 @@ _SLIPS = 20
 _REPEATED = 3
 """Fewest documents that a sentence of boilerplate stands in."""
 _LARGE_COLLECTION = 20
-_PATTERNS = patterns(read_table("patterns")["terms"])
+_PATTERNS = patterns("terms")
 _MOST_SENTENCES = 500_000
 """Sentences that are counted; beyond twice as many, the rare ones are dropped to bound memory."""
 

@@ -8,7 +8,6 @@ from itertools import groupby
 from spacy.tokens import Doc, Token
 
 from rubric_core import CriterionKind
-from rubric_core.rewriting import patterns
 from rubric_synth import language
 from rubric_synth.document import ApiEntry, ApiItem
 from rubric_synth.stages.extractive import phrases
@@ -28,7 +27,7 @@ from rubric_synth.stages.extractive.facts import (
 from rubric_synth.stages.extractive.facts.conditions import Frame
 from rubric_synth.stages.extractive.facts.fact import Fact, says_the_same
 from rubric_synth.stages.extractive.facts.parsing import child, root_of
-from rubric_synth.tables import read_table
+from rubric_synth.tables import patterns, word_sets
 
 _FEWEST = 4
 _MOST_TYPES = 2
@@ -39,15 +38,13 @@ _MOST_OF_A_TOPIC = 4
 _MOST_NOTES = 3
 _MOST_CONDITIONS = 3
 _MOST_ERRORS = 3
-_PATTERNS = patterns(read_table("patterns")["parameters"])
+_PATTERNS = patterns("parameters")
 _NOUNS = frozenset({"NOUN", "PROPN"})
-_KINDS = frozenset(read_table("facts")["soundness"]["kinds"].split())
+_WORDS = word_sets("facts", "soundness")
+_KINDS = _WORDS["kinds"]
 _IS_THE = re.compile(" is (the|any) ")
-_UNUSED_MODULES = frozenset(read_table("facts")["soundness"]["unused_modules"].split())
-_NOUNS_OF = {
-    name: frozenset(read_table("facts")["pages"][name].split())
-    for name in ("tools", "activities")
-}
+_UNUSED_MODULES = _WORDS["unused_modules"]
+_NOUNS_OF = word_sets("facts", "pages")
 
 
 def api_facts(entry: ApiEntry, terms: CorpusTerms | None = None) -> list[Fact]:

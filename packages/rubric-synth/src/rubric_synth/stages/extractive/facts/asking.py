@@ -23,11 +23,11 @@ from rubric_synth.stages.extractive.facts.clauses import (
 from rubric_synth.stages.extractive.facts.gate import subject_of
 from rubric_synth.stages.extractive.facts.parsing import child, subtree, text_of
 from rubric_synth.stages.extractive.facts.sound import FORMS, WORDS
-from rubric_synth.tables import read_table
+from rubric_synth.tables import word_sets
 
-_TABLE = read_table("facts")
-_CHANGES = frozenset(_TABLE["kinds"]["change"].split())
-_ASKING = frozenset(_TABLE["kinds"]["asking"].split())
+_KINDS = word_sets("facts", "kinds")
+_CHANGES = _KINDS["change"]
+_ASKING = _KINDS["asking"]
 _CONDITIONS = frozenset({"if", "when", "unless"})
 _CONTRASTS = frozenset({"whereas", "while"})
 _REASONS = (("because", "of"), ("due", "to"), ("owing", "to"))

@@ -12,7 +12,7 @@ from rubric_synth.stages.extractive.facts.parsing import (
     subtree,
     text_of,
 )
-from rubric_synth.tables import read_table
+from rubric_synth.tables import word_sets
 
 ASIDE = ("relcl", "appos", "parataxis")
 """Dependents that the name of a thing can do without."""
@@ -20,11 +20,11 @@ NOUNS = frozenset({"NOUN", "PROPN"})
 _CONTRASTS = frozenset({"whereas", "while", "although", "though"})
 _APART = frozenset({"conj", "cc", "aux", "auxpass", "neg"})
 _LONGEST_SUBJECT = 10
-_WORDS = read_table("sound")["words"]
-_DROPPED = frozenset(_WORDS["dropped"].split())
-_NO_LEAD = frozenset(_WORDS["bad_lead"].split())
+_WORDS = word_sets("sound", "words")
+_DROPPED = _WORDS["dropped"]
+_NO_LEAD = _WORDS["bad_lead"]
 _LONGEST_LEAD = 7
-_FRONTED = frozenset(_WORDS["fronted"].split())
+_FRONTED = _WORDS["fronted"]
 
 
 class Query(NamedTuple):

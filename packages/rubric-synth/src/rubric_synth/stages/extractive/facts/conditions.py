@@ -4,13 +4,12 @@ import re
 from typing import NamedTuple
 
 from rubric_core import CriterionKind
-from rubric_core.rewriting import patterns
 from rubric_synth.stages.extractive.facts import wording
 from rubric_synth.stages.extractive.facts.fact import Fact
-from rubric_synth.tables import read_table
+from rubric_synth.tables import patterns
 
-_PATTERNS = patterns(read_table("patterns")["parameters"])
-_SOUND = patterns(read_table("patterns")["soundness"])
+_PATTERNS = patterns("parameters")
+_SOUND = patterns("soundness")
 _SET = re.compile(
     r"it (?:is|will be) (?:set|taken|assumed|computed|calculated|estimated|chosen|found|ignored)"
 )

@@ -4,14 +4,13 @@ import re
 from collections.abc import Iterator
 
 from rubric_core import CriterionKind
-from rubric_core.rewriting import patterns
 from rubric_synth import language
 from rubric_synth.document import ApiItem
 from rubric_synth.stages.extractive.facts.conditions import Frame, probe
 from rubric_synth.stages.extractive.facts.fact import Fact
-from rubric_synth.tables import read_table
+from rubric_synth.tables import patterns
 
-_PATTERNS = patterns(read_table("patterns")["parameters"])
+_PATTERNS = patterns("parameters")
 _VALUE = _PATTERNS["value"].pattern
 _NO_NAMES = (
     "this",

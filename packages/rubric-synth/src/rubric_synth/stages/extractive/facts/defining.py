@@ -7,12 +7,12 @@ from rubric_synth.stages.extractive.facts import sound
 from rubric_synth.stages.extractive.facts.clauses import ASIDE, NOUNS, Clause, Query
 from rubric_synth.stages.extractive.facts.parsing import child, subtree, text_of
 from rubric_synth.stages.extractive.facts.sound import WORDS
-from rubric_synth.tables import read_table
+from rubric_synth.tables import word_sets
 
-_TABLE = read_table("facts")
-_PRAISE = frozenset(_TABLE["gate"]["empty_complement"].split())
-_ORDINALS = frozenset(_TABLE["gate"]["picking"].split())
-_PARTS = frozenset(_TABLE["gate"]["no_definition"].split())
+_TABLE = word_sets("facts", "gate")
+_PRAISE = _TABLE["empty_complement"]
+_ORDINALS = _TABLE["picking"]
+_PARTS = _TABLE["no_definition"]
 _NAMING = frozenset({"call", "term", "name", "know", "refer"})
 _WEAKENING = frozenset({"really", "just", "simply"})
 _COMPARING = frozenset({"JJS", "RBS", "JJR", "RBR"})

@@ -9,15 +9,11 @@ from itertools import pairwise
 
 from spacy.tokens import Doc, Token
 
-from rubric_core.rewriting import patterns
 from rubric_judge.judges.lexical.words import stem
 from rubric_synth.stages.extractive.facts.parsing import child, root_of, subtree
-from rubric_synth.tables import phrase, read_table
+from rubric_synth.tables import patterns, phrase, word_sets
 
-_TABLE = {
-    name: frozenset(words.split())
-    for name, words in read_table("facts")["gate"].items()
-}
+_TABLE = word_sets("facts", "gate")
 _VAGUE = _TABLE["vague_head"]
 _SUBJECTS = ("nsubj", "nsubjpass")
 _NOUNS = frozenset({"NOUN", "PROPN"})
@@ -32,7 +28,7 @@ _LIMITS = frozenset({"relcl", "acl", "prep"})
 _HALVES = frozenset({("not", "only"), ("not", "just"), ("not", "merely")})
 _LONGEST = 45
 """Most tokens of a sentence."""
-_SIGNS = patterns(read_table("patterns")["prose_signs"])
+_SIGNS = patterns("prose_signs")
 _LINKED = phrase("linked")
 _PRONOUN = re.compile(
     r"(?:It|They|Its|Their|There|Some|Many|Several|That|Those|Such)\b"

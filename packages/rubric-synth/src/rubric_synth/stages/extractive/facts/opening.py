@@ -6,14 +6,13 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from rubric_core.rewriting import patterns
 from rubric_synth import language
 from rubric_synth.document import Document
 from rubric_synth.sources.cleaning.markup import sections
 from rubric_synth.stages.extractive.claims import Passage
 from rubric_synth.stages.extractive.facts import sound
 from rubric_synth.stages.extractive.facts.fact import Fact
-from rubric_synth.tables import read_table
+from rubric_synth.tables import patterns
 
 _SHARED = 2
 """Fewest parts of a question that share words with the heading that is their subject."""
@@ -25,7 +24,7 @@ _BESIDE = r"\b[A-Z][a-z-]+ {0}\b|\b{0} [A-Z][a-z-]+"
 """A name with another word that has a capital: "Carlo" alone names nothing."""
 _BARE = re.compile(r"\bthe [a-z-]+(?: (?!of\b)[a-z]+){0,2}$")
 _MOST_NAMES = 8
-_NAME = patterns(read_table("patterns")["prose_signs"])["name"]
+_NAME = patterns("prose_signs")["name"]
 
 
 class Written(NamedTuple):

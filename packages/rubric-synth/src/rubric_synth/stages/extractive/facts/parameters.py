@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterator, Sequence
 
 from rubric_core import CriterionKind
-from rubric_core.rewriting import patterns
 from rubric_synth import language
 from rubric_synth.document import ApiEntry, ApiItem
 from rubric_synth.stages.extractive.facts import defaults, typed, wording
@@ -14,9 +13,9 @@ from rubric_synth.stages.extractive.facts.conditions import (
     probe,
 )
 from rubric_synth.stages.extractive.facts.fact import Fact
-from rubric_synth.tables import read_table
+from rubric_synth.tables import patterns
 
-_PATTERNS = patterns(read_table("patterns")["parameters"])
+_PATTERNS = patterns("parameters")
 _CHOICES = range(2, 6)
 _LITERALS = ("None", "True", "False")
 

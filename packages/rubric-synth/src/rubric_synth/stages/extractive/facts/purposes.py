@@ -4,15 +4,14 @@ import re
 from collections.abc import Iterator
 
 from rubric_core import CriterionKind
-from rubric_core.rewriting import patterns
 from rubric_synth import language
 from rubric_synth.document import ApiEntry
 from rubric_synth.stages.extractive.facts import conditions, wording
 from rubric_synth.stages.extractive.facts.conditions import Frame
 from rubric_synth.stages.extractive.facts.fact import Fact
-from rubric_synth.tables import read_table
+from rubric_synth.tables import patterns
 
-_PATTERNS = patterns(read_table("patterns")["parameters"])
+_PATTERNS = patterns("parameters")
 
 
 def purposes_of(

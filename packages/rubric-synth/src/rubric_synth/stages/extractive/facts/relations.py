@@ -21,17 +21,16 @@ from rubric_synth.stages.extractive.facts.sound import (
     says_something,
     turn_of_phrase,
 )
-from rubric_synth.tables import read_table
+from rubric_synth.tables import read_table, word_sets
 
-_TABLE = read_table("facts")
-_KINDS = {name: frozenset(words.split()) for name, words in _TABLE["kinds"].items()}
+_KINDS = word_sets("facts", "kinds")
 _PREPOSITIONS = {
     row["lemma"]: (frozenset(row["words"].split()), CriterionKind(row["kind"]))
-    for row in _TABLE["preposition"]
+    for row in read_table("facts")["preposition"]
 }
 _AT = frozenset({"at", "above", "below", "within", "over", "to", "by"})
 _FEWEST_OF_A_REST = 2
-_SPELLED = frozenset(_TABLE["numbers"]["words"].split())
+_SPELLED = word_sets("facts", "numbers")["words"]
 _FEW = frozenset({"1", "2", "3", "one", "two", "three"})
 _SHORTEST_OF_A_NAME = 2
 _FEWEST_OF_A_LIST = 3

@@ -5,13 +5,12 @@ from collections.abc import Iterator, Sequence
 from itertools import takewhile
 
 from rubric_core import CriterionKind
-from rubric_core.rewriting import patterns
 from rubric_synth import language
 from rubric_synth.document import ApiEntry, ApiItem
 from rubric_synth.stages.extractive.facts import conditions, typed, wording
 from rubric_synth.stages.extractive.facts.conditions import Frame
 from rubric_synth.stages.extractive.facts.fact import Fact
-from rubric_synth.tables import read_table
+from rubric_synth.tables import patterns
 
 _PLACES = ("first", "second", "third", "fourth")
 _COUNTS = ("", "one", "two", "three", "four")
@@ -20,8 +19,8 @@ _RETURNS = re.compile(
     r"^(?:returns?|returned|yields?)\s+",
     re.IGNORECASE,
 )
-_PATTERNS = patterns(read_table("patterns")["parameters"])
-_TYPES = patterns(read_table("patterns")["types_said"])
+_PATTERNS = patterns("parameters")
+_TYPES = patterns("types_said")
 
 
 def results_of(

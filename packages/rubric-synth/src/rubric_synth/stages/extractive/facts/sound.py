@@ -10,14 +10,14 @@ from spacy.tokens import Token
 
 from rubric_synth import language
 from rubric_synth.stages.extractive.facts.clauses import NOUNS, Clause
-from rubric_synth.tables import phrase, read_table
+from rubric_synth.tables import phrase, read_table, word_sets
 
 _TABLE = read_table("sound")
-WORDS = {name: frozenset(words.split()) for name, words in _TABLE["words"].items()}
+WORDS = word_sets("sound", "words")
 """Lists of words, by lemma."""
-FORMS = {name: frozenset(words.split()) for name, words in _TABLE["forms"].items()}
+FORMS = word_sets("sound", "forms")
 """Verbs and nouns that one of the rules of asking takes."""
-BEHIND = {name: frozenset(words.split()) for name, words in _TABLE["behind"].items()}
+BEHIND = word_sets("sound", "behind")
 """Verbs of a passive by the preposition that their answer follows."""
 
 

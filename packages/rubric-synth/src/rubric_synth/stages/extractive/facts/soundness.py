@@ -5,20 +5,16 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from rubric_core import CriterionKind
-from rubric_core.rewriting import patterns
 from rubric_judge.judges.lexical.words import stem
 from rubric_synth import language
 from rubric_synth.document import ApiEntry, ApiItem
 from rubric_synth.stages.extractive.facts import wording
 from rubric_synth.stages.extractive.facts.fact import Fact
-from rubric_synth.tables import read_table
+from rubric_synth.tables import patterns, word_sets
 
-_PATTERNS = patterns(read_table("patterns")["soundness"])
-_PARAMETERS = patterns(read_table("patterns")["parameters"])
-_TABLE = {
-    name: frozenset(words.split())
-    for name, words in read_table("facts")["soundness"].items()
-}
+_PATTERNS = patterns("soundness")
+_PARAMETERS = patterns("parameters")
+_TABLE = word_sets("facts", "soundness")
 _BARE = language.stems(" ".join(_TABLE["bare"]))
 _TYPE_BARE = language.stems(" ".join(_TABLE["types"]))
 _CODE = re.compile(r"`[^`]*`")

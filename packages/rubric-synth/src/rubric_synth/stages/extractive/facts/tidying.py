@@ -3,14 +3,13 @@
 import re
 from collections import Counter
 
-from rubric_core.rewriting import patterns
 from rubric_synth import language
 from rubric_synth.document import ApiEntry, ApiItem
 from rubric_synth.stages.extractive.corpus_terms import CorpusTerms
 from rubric_synth.stages.extractive.facts import parsing
-from rubric_synth.tables import read_table
+from rubric_synth.tables import patterns, word_sets
 
-_PATTERNS = patterns(read_table("patterns")["page_repairs"])
+_PATTERNS = patterns("page_repairs")
 _SHORTEST = 4
 _WORD = re.compile(r"(?<![\w.`'-])[a-z]+(?![\w.`'-])")
 _HALF_CAPITAL = re.compile(r"\b[A-Z]{2,}[a-z]{3,}\b")
@@ -66,8 +65,9 @@ def lowered_names(entry: ApiEntry) -> frozenset[str]:
     return frozenset(names)
 
 
-_NAMES = frozenset(read_table("facts")["soundness"]["names"].split())
-_COMMON = frozenset(read_table("facts")["soundness"]["no_names"].split())
+_WORDS = word_sets("facts", "soundness")
+_NAMES = _WORDS["names"]
+_COMMON = _WORDS["no_names"]
 
 
 class Spelling:

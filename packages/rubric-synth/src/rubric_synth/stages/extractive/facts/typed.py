@@ -2,16 +2,14 @@
 
 import re
 
-from rubric_core.rewriting import patterns
 from rubric_synth.document import ApiItem
 from rubric_synth.stages.extractive.facts import defaults
 from rubric_synth.stages.extractive.facts.conditions import article
-from rubric_synth.tables import read_table
+from rubric_synth.tables import patterns, word_sets
 
-_PATTERNS = patterns(read_table("patterns")["parameters"])
-_SIGNS = patterns(read_table("patterns")["types_said"])
-_TABLE = read_table("facts")["soundness"]
-_VAGUE = frozenset(_TABLE["vague_types"].split())
+_PATTERNS = patterns("parameters")
+_SIGNS = patterns("types_said")
+_VAGUE = word_sets("facts", "soundness")["vague_types"]
 _LITERAL_TYPES = (
     ("str", r"'[^']*'|\"[^\"]*\""),
     ("bool", r"True|False"),

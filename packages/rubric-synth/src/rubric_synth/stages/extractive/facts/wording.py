@@ -3,21 +3,20 @@
 import re
 from collections.abc import Sequence
 
-from rubric_core.rewriting import patterns
 from rubric_synth import language
 from rubric_synth.stages.extractive import phrases
 from rubric_synth.stages.extractive.facts.parsing import is_english
-from rubric_synth.tables import read_table
+from rubric_synth.tables import patterns, word_sets
 
-_TABLE = read_table("facts")["pages"]
-_ARTICLES = frozenset(_TABLE["determiners"].split())
+_TABLE = word_sets("facts", "pages")
+_ARTICLES = _TABLE["determiners"]
 _SHORT: dict[str, str] = dict(
-    pair.split("=", 1) for pair in _TABLE["short_names"].split() if "=" in pair
+    pair.split("=", 1) for pair in _TABLE["short_names"] if "=" in pair
 )
 _PARTS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|\d+")
 _VOWELS = "aeiou"
 _CODE = re.compile(r"`[^`]*`")
-_PATTERNS = patterns(read_table("patterns")["parameters"])
+_PATTERNS = patterns("parameters")
 _SHORTEST_WORD = 3
 _NEAR = 4
 """Number of words after the first verb among which another may follow "and" at once."""
@@ -130,9 +129,9 @@ def is_command(text: str) -> bool:
 
 
 _LINKS = frozenset({"of", "for", "in", "to", "from", "at", "with", "along", "between"})
-_ENGLISH_NOUNS = frozenset(_TABLE["english"].split())
-_PARAMETER_VERBS = frozenset(_TABLE["param_verbs"].split())
-_MORE_VERBS = frozenset(_TABLE["verbs"].split())
+_ENGLISH_NOUNS = _TABLE["english"]
+_PARAMETER_VERBS = _TABLE["param_verbs"]
+_MORE_VERBS = _TABLE["verbs"]
 
 
 def with_article(phrase: str) -> str:
@@ -272,7 +271,7 @@ def _is_own(word: str, own: frozenset[str]) -> bool:
 
 _WHOLE = 4
 _FEWEST_NEW = 2
-_LIGHT = language.stems(_TABLE["light"])
+_LIGHT = language.stems(" ".join(_TABLE["light"]))
 
 
 def is_whole_phrase(text: str) -> bool:
@@ -286,7 +285,7 @@ def is_whole_phrase(text: str) -> bool:
     return _PATTERNS["cut"].search(text) is None
 
 
-_PLAIN = frozenset(_TABLE["plain"].split())
+_PLAIN = _TABLE["plain"]
 
 
 def is_readable(text: str, most: int = 30) -> bool:
@@ -385,4 +384,4 @@ _NAMES_LISTED = re.compile(
 )
 
 
-_ENGLISH = frozenset(_TABLE["english"].split()) | phrases.VERBS | language.STOP_WORDS
+_ENGLISH = _TABLE["english"] | phrases.VERBS | language.STOP_WORDS
