@@ -23,6 +23,14 @@ from rubric_synth.collect.folder import DOCUMENTS_FILE, collected_hashes
 from rubric_synth.config import Frozen, SynthConfig
 from rubric_synth.errors import CollectedFolderError, DatasetFolderError
 from rubric_synth.run.dataset import folder
+from rubric_synth.run.dataset.folder import (
+    DATASET_FILES,
+    LINES_FILES,
+    MANIFEST_FILE,
+    REJECTED_FILE,
+    SPLITS,
+    Manifest,
+)
 
 _LONGEST_NAME = 80
 
@@ -56,27 +64,27 @@ def rules_of(config: Mapping[str, Any]) -> tuple[SynthConfig | None, list[str]]:
         "validation_frac": config.get("validation_frac"),
         "quality": quality_rules,
     }
-    source = f"{folder.MANIFEST_FILE}: config"
+    source = f"{MANIFEST_FILE}: config"
     try:
         return validated(SynthConfig, rules, source=source), []
     except ConfigError as error:
         return None, str(error).splitlines()
 
 
-def record_problems(dataset: Path, manifest: folder.Manifest) -> Iterator[str]:
+def record_problems(dataset: Path, manifest: Manifest) -> Iterator[str]:
     """Compare the parts of a manifest with each other, and its files with those of the folder."""
-    for name in manifest.tasks.keys() - set(folder.SPLITS):
-        yield f"{folder.MANIFEST_FILE} counts tasks of {shown_file(name)}, which is no split"
+    for name in manifest.tasks.keys() - set(SPLITS):
+        yield f"{MANIFEST_FILE} counts tasks of {shown_file(name)}, which is no split"
     by_stage = map(Counter[str], manifest.rejected_by_stage.values())
     if dict(sum(by_stage, Counter[str]())) != manifest.rejected:
-        yield f"{folder.MANIFEST_FILE}: rejected is not the sum of rejected_by_stage"
+        yield f"{MANIFEST_FILE}: rejected is not the sum of rejected_by_stage"
     stages = manifest.usage.by_stage.values()
     if sum(totals.calls for totals in stages) > manifest.usage.total.calls:
-        yield f"{folder.MANIFEST_FILE}: the stages have more calls than all of them together"
-    for name in folder.DATASET_FILES:
+        yield f"{MANIFEST_FILE}: the stages have more calls than all of them together"
+    for name in DATASET_FILES:
         is_expected = name not in folder.PARQUET_FILES or (dataset / name).exists()
-        if name != folder.MANIFEST_FILE and is_expected and name not in manifest.sha256:
-            yield f"{folder.MANIFEST_FILE} has no hash of {name}"
+        if name != MANIFEST_FILE and is_expected and name not in manifest.sha256:
+            yield f"{MANIFEST_FILE} has no hash of {name}"
 
 
 def shown_file(name: str) -> str:
@@ -140,7 +148,7 @@ def parquet_problems(parquet: Path, lines: Path) -> Iterator[str]:
 
 
 _SHORT_HASH = 12
-_READ = {*folder.LINES_FILES, folder.REJECTED_FILE}
+_READ = {*LINES_FILES, REJECTED_FILE}
 
 
 def check_dataset(dataset: Path, *, collected: Path | None = None) -> CheckReport:
@@ -171,8 +179,8 @@ def check_dataset(dataset: Path, *, collected: Path | None = None) -> CheckRepor
 class _Folder:
     """A dataset folder under check, and what was met in it so far."""
 
-    def __init__(self, dataset: Path, manifest: folder.Manifest) -> None:
-        self.tasks: dict[str, int] = dict.fromkeys(folder.SPLITS, 0)
+    def __init__(self, dataset: Path, manifest: Manifest) -> None:
+        self.tasks: dict[str, int] = dict.fromkeys(SPLITS, 0)
         self._dataset = dataset
         self._manifest = manifest
         self._rules, self._wrong_rules = rules_of(manifest.config)
@@ -194,11 +202,11 @@ class _Folder:
         yield from record_problems(self._dataset, self._manifest)
         for name, expected in self._manifest.sha256.items():
             yield from self._in_file(name, self._check_hash(name, expected))
-        for split in folder.SPLITS:
+        for split in SPLITS:
             yield from self._in_file(f"{split}.jsonl", self._check_split(split))
         for twin, name in self._passages.twins():
             yield f"tasks {twin} and {name} of different splits share a passage, or most of one"
-        yield from self._in_file(folder.REJECTED_FILE, self._check_rejected())
+        yield from self._in_file(REJECTED_FILE, self._check_rejected())
         yield from self._check_counts()
         if collected is not None:
             yield from self._check_collected(collected)
@@ -227,8 +235,8 @@ class _Folder:
 
     def _check_hash(self, name: str, expected: str) -> Iterator[str]:
         path = self._dataset / name
-        if name not in folder.DATASET_FILES:
-            yield f"{folder.MANIFEST_FILE} names {shown_file(name)}, which is no file of it"
+        if name not in DATASET_FILES:
+            yield f"{MANIFEST_FILE} names {shown_file(name)}, which is no file of it"
         elif name in _READ and not path.is_file():
             return  # told where it is read
         elif file_sha256(_there(path)) != expected:
@@ -244,11 +252,11 @@ class _Folder:
     def _check_rejected(self) -> Iterator[str]:
         counts: Counter[tuple[str, str]] = Counter()
         for number, rejection in folder.read_rejections(
-            _there(self._dataset / folder.REJECTED_FILE)
+            _there(self._dataset / REJECTED_FILE)
         ):
             if rejection is None:
                 raise DatasetFolderError(
-                    f"{folder.REJECTED_FILE}, line {number}, is no rejection"
+                    f"{REJECTED_FILE}, line {number}, is no rejection"
                 )
             counts[rejection.stage, str(rejection.reason)] += 1
             if not rejection.reason.is_settled:
@@ -271,11 +279,11 @@ class _Folder:
         manifest = self._manifest
         tasks = self.tasks
         unread = self._unread
-        if not any(tasks.values()) and unread.isdisjoint(folder.LINES_FILES):
-            yield f"there is no task at all; {folder.REJECTED_FILE} gives the reasons"
+        if not any(tasks.values()) and unread.isdisjoint(LINES_FILES):
+            yield f"there is no task at all; {REJECTED_FILE} gives the reasons"
         elif not tasks["train"] and "train.jsonl" not in unread:
             yield "train has no task; collect more documents"
-        for split in folder.SPLITS:
+        for split in SPLITS:
             if f"{split}.jsonl" not in unread:
                 listed = manifest.tasks.get(split, 0)
                 yield from _compared(f"tasks of {split}", tasks[split], listed)
@@ -344,7 +352,7 @@ def _there(path: Path) -> Path:
 def _compared(name: str, count: int, listed: int) -> Iterator[str]:
     """Yield a problem where a count is not the one that the manifest lists."""
     if count != listed:
-        yield f"{name}: {count}, but {folder.MANIFEST_FILE} says {listed}"
+        yield f"{name}: {count}, but {MANIFEST_FILE} says {listed}"
 
 
 def _broken_rules(

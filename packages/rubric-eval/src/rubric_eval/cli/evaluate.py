@@ -23,6 +23,7 @@ from rubric_eval.cli.app import (
     note,
 )
 from rubric_judge.ui.console import command
+from rubric_judge.ui.console.command import Positive
 from rubric_judge.ui.console.progress import current
 from rubric_judge.ui.page.tables import or_dash
 
@@ -46,11 +47,11 @@ def heldout(  # noqa: PLR0913  # the flags of a command
     seeds: Annotated[tuple[int, ...], Parameter(consume_multiple=True, negative=())] = (
         0,
     ),
-    samples: command.Positive = 1,
+    samples: Positive = 1,
     decoding: DecodingOptions = GREEDY,
-    limit: command.Positive | None = None,
+    limit: Positive | None = None,
     max_unavailable_frac: float = 0.05,
-    workers: command.Positive = 32,
+    workers: Positive = 32,
     calibration: Path | None = None,
     controls: Annotated[bool, Parameter(negative=())] = False,
     verbose: Annotated[bool, Parameter(negative=())] = False,
@@ -146,7 +147,7 @@ def rejudge(
     tasks: Path,
     judge: Annotated[tuple[str, ...], Parameter(negative=())],
     max_unavailable_frac: float = 0.05,
-    workers: command.Positive = 32,
+    workers: Positive = 32,
     verbose: Annotated[bool, Parameter(negative=())] = False,
 ) -> int:
     """Judge the answers of a held-out evaluation by further judges; nothing is generated.
@@ -197,8 +198,8 @@ def transfer(  # noqa: PLR0913  # the flags of a command
         0,
     ),
     draw: DrawOptions = GREEDY_DRAW,
-    max_tokens: command.Positive | None = None,
-    limit: command.Positive | None = None,
+    max_tokens: Positive | None = None,
+    limit: Positive | None = None,
     max_unavailable_frac: float = 0.05,
     verbose: Annotated[bool, Parameter(negative=())] = False,
 ) -> int:

@@ -5,7 +5,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, combinations, pairwise
 from typing import Literal
 
-from rubric_eval.comparison import pairing, results
+from rubric_eval.comparison import pairing
+from rubric_eval.comparison.pairing import Pair
+from rubric_eval.comparison.results import (
+    AverageDelta,
+    CompareSettings,
+    EvalComparison,
+    PairedResult,
+    Part,
+)
 from rubric_eval.errors import ComparisonError
 from rubric_eval.records.run import Measure, Measured
 from rubric_eval.statistics import mean_interval
@@ -23,16 +31,14 @@ _MOST_RESAMPLES = 1999
 """Most draws for a part: parts are many, and nothing is decided by them."""
 
 
-def breakdown(
-    pair: pairing.Pair, settings: results.CompareSettings
-) -> tuple[list[results.Part], int]:
+def breakdown(pair: Pair, settings: CompareSettings) -> tuple[list[Part], int]:
     """Return a − b on parts of a benchmark.
 
     Returns:
         The parts with enough questions, and the number of parts that were too small.
     """
     clusters = dict(zip(pair.ids, pair.clusters, strict=True))
-    parts: list[results.Part] = []
+    parts: list[Part] = []
     small = 0
     differences = _field_differences(pair) | _criterion_differences(pair)
     for (kind, name), by_question in differences.items():
@@ -46,16 +52,14 @@ def breakdown(
             resamples=min(settings.resamples, _MOST_RESAMPLES),
             seed=settings.seed,
         )
-        parts.append(
-            results.Part(**interval.model_dump(), **pair.named, kind=kind, name=name)
-        )
+        parts.append(Part(**interval.model_dump(), **pair.named, kind=kind, name=name))
     return parts, small
 
 
 _Parts = dict[tuple[Literal["criterion", "field"], str], dict[str, float]]
 
 
-def _field_differences(pair: pairing.Pair) -> _Parts:
+def _field_differences(pair: Pair) -> _Parts:
     fields = dict(zip(pair.a.ids, pair.a.fields, strict=False))
     by_field: defaultdict[str, dict[str, float]] = defaultdict(dict)
     for question, difference in zip(pair.ids, pair.differences_N, strict=True):
@@ -65,7 +69,7 @@ def _field_differences(pair: pairing.Pair) -> _Parts:
     return {("field", field): by_field[field] for field in sorted(by_field)}
 
 
-def _criterion_differences(pair: pairing.Pair) -> _Parts:
+def _criterion_differences(pair: Pair) -> _Parts:
     a_values = criterion_values(pair.a)
     b_values = criterion_values(pair.b)
     paired = set(pair.ids)
@@ -83,12 +87,12 @@ def _criterion_differences(pair: pairing.Pair) -> _Parts:
 
 _Group = tuple[str, str, SuiteName | None]
 """Two models, and a suite of benchmarks."""
-_Tested = tuple[pairing.Pair, results.PairedResult]
+_Tested = tuple[Pair, PairedResult]
 
 
 def averages(
-    pairs: Sequence[pairing.Pair], tested: Sequence[results.PairedResult]
-) -> list[results.AverageDelta]:
+    pairs: Sequence[Pair], tested: Sequence[PairedResult]
+) -> list[AverageDelta]:
     """Average a − b over the benchmarks of each two models that have several of one suite.
 
     The suites ask the same items in other words: together they would be an average over prompts.
@@ -109,14 +113,14 @@ def averages(
     ]
 
 
-def _average(group: _Group, members: Sequence[_Tested]) -> results.AverageDelta:
+def _average(group: _Group, members: Sequence[_Tested]) -> AverageDelta:
     a, b, suite = group
     values = [(pair.differences_N, pair.clusters) for pair, _ in members]
     average = mean_of_estimates(
         [result.estimate for _, result in members],
         correlations_BB=shared_correlations(values),
     )
-    return results.AverageDelta.of(
+    return AverageDelta.of(
         average,
         a=a,
         b=b,
@@ -131,8 +135,8 @@ _Column = tuple[str, str | None]
 
 
 def compare_measured(
-    measured: Sequence[Measured], settings: results.CompareSettings | None = None
-) -> results.EvalComparison:
+    measured: Sequence[Measured], settings: CompareSettings | None = None
+) -> EvalComparison:
     """Compare models on each benchmark, by each judge.
 
     Args:
@@ -148,11 +152,11 @@ def compare_measured(
             that do not match: other questions, prompts, protocols or judges.
         EvalShapeError: no question of a model has a value.
     """
-    settings = settings or results.CompareSettings()
+    settings = settings or CompareSettings()
     columns = _columns(measured)
     names = list(dict.fromkeys(values.model for values in measured))
     chosen = _chosen_pairs(names, settings)
-    pairs: list[pairing.Pair] = []
+    pairs: list[Pair] = []
     for models in columns.values():
         for a, b in chosen:
             if a in models and b in models:
@@ -165,13 +169,13 @@ def compare_measured(
     every = chain.from_iterable(models.values() for models in columns.values())
     scores = tuple(score(values, confidence=settings.confidence) for values in every)
     tested = pairing.paired_results(pairs, settings)
-    exploratory: list[results.Part] = []
+    exploratory: list[Part] = []
     small = 0
     for pair in pairs:
         parts, small_parts = breakdown(pair, settings)
         exploratory += parts
         small = max(small, small_parts)
-    return results.EvalComparison(
+    return EvalComparison(
         settings=settings,
         scores=scores,
         differences=tuple(tested),
@@ -203,7 +207,7 @@ def _columns(measured: Sequence[Measured]) -> dict[_Column, dict[str, Measured]]
 
 
 def _chosen_pairs(
-    models: Sequence[str], settings: results.CompareSettings
+    models: Sequence[str], settings: CompareSettings
 ) -> list[tuple[str, str]]:
     if len(models) <= 1:
         listed = ", ".join(models) or "none"
@@ -228,9 +232,9 @@ def _chosen_pairs(
 
 def _notes(
     measured: Sequence[Measured],
-    pairs: Sequence[pairing.Pair],
+    pairs: Sequence[Pair],
     scores: Sequence[ModelScore],
-    tested: Sequence[results.PairedResult],
+    tested: Sequence[PairedResult],
     *,
     small: int,
 ) -> list[str]:
@@ -262,7 +266,7 @@ def _notes(
     return [*by_model, *by_pair, *by_benchmark, *rest]
 
 
-def _few_documents(tested: Sequence[results.PairedResult]) -> list[str]:
+def _few_documents(tested: Sequence[PairedResult]) -> list[str]:
     """Note the benchmarks whose rewards are of few documents."""
     few: dict[str, int] = {}
     for result in tested:

@@ -14,8 +14,14 @@ from rubric_eval.errors import (
     HeldoutAbortError,
     unavailable,
 )
-from rubric_eval.hacking import results
-from rubric_eval.hacking.results import observed
+from rubric_eval.hacking.results import (
+    HackingPanel,
+    HackingSettings,
+    Judged,
+    Key,
+    Observed,
+    observed,
+)
 from rubric_eval.hacking.signs import baseline_of, hacking_panel
 from rubric_eval.records.digests import Edits, check_files, refusing_edits
 from rubric_eval.records.files import read_finished_run, write_derived
@@ -59,7 +65,7 @@ async def look_for_hacking(  # noqa: PLR0913  # each is a choice of its own
     new_judge: NewJudge | None = None,
     out: Path | None = None,
     accept_edited: bool = False,
-) -> tuple[results.HackingPanel, Path]:
+) -> tuple[HackingPanel, Path]:
     """Look for signs of judge hacking in a held-out evaluation, and write the results.
 
     Args:
@@ -106,9 +112,7 @@ async def look_for_hacking(  # noqa: PLR0913  # each is a choice of its own
             judged = _judged(folder, run, names, edits)
         if replicas:
             second = replicas[0].name
-        settings = results.HackingSettings(
-            judge=judge, second=second, baseline=baseline
-        )
+        settings = HackingSettings(judge=judge, second=second, baseline=baseline)
         panel = await _panel(folder, judged, settings, tasks, new_judge, replicas)
     sources = {"folder": path_from(target, to=root), "inputs": inputs}
     return write_derived(target, panel.model_copy(update=sources), edits), target
@@ -116,12 +120,12 @@ async def look_for_hacking(  # noqa: PLR0913  # each is a choice of its own
 
 async def _panel(
     folder: EvalFolder,
-    judged: Mapping[str, Mapping[str, results.Judged]],
-    settings: results.HackingSettings,
+    judged: Mapping[str, Mapping[str, Judged]],
+    settings: HackingSettings,
     tasks: Path | None,
     new_judge: NewJudge | None,
     replicas: Sequence[Judge],
-) -> results.HackingPanel:
+) -> HackingPanel:
     """Return the panel of answers with their rewards, by judge and model."""
     by_first = judged[settings.judge]
     answers = {model: of_model.answers for model, of_model in by_first.items()}
@@ -184,12 +188,12 @@ def _first_other(names: Sequence[str], excluded: str | None) -> str | None:
 
 def _judged(
     folder: EvalFolder, run: EvalRun, judges: Sequence[str], edits: Edits
-) -> dict[str, dict[str, results.Judged]]:
+) -> dict[str, dict[str, Judged]]:
     """Return the judged answers of each judge by model, in the order of the run."""
     check_files(folder, run, edits)
     reader = JudgedReader(folder, run, edits)
     entries = [entry for entry in run.judges if entry.name in judges]
-    by_judge: dict[str, dict[str, results.Judged]] = {name: {} for name in judges}
+    by_judge: dict[str, dict[str, Judged]] = {name: {} for name in judges}
     for judged in reader.read(entries):
         if not judged.model.is_control:
             by_judge[judged.judge.name][judged.model.name] = observed(judged, run.seeds)
@@ -203,7 +207,7 @@ def _judged(
 
 
 def sampled_questions(
-    answers: Mapping[str, Sequence[results.Observed]], *, sample: int, seed: int
+    answers: Mapping[str, Sequence[Observed]], *, sample: int, seed: int
 ) -> list[str]:
     """Draw questions that every model answered, so that gains can be paired."""
     counts = Counter[str]()
@@ -231,12 +235,12 @@ def check_tasks(tasks: Mapping[str, Task], questions: Sequence[str]) -> None:
 async def judge_again(
     pool: JudgePool,
     tasks: Mapping[str, Task],
-    answers: Mapping[str, Sequence[results.Observed]],
+    answers: Mapping[str, Sequence[Observed]],
     questions: Sequence[str],
     *,
     max_unavailable_frac: float = 0.05,
     on_judged: Callable[[str, int], object] = lambda _model, _n: None,
-) -> dict[str, dict[results.Key, float | None]]:
+) -> dict[str, dict[Key, float | None]]:
     """Let another judge score every answer to some questions.
 
     Args:
@@ -256,7 +260,7 @@ async def judge_again(
     """
     check_tasks(tasks, questions)
     chosen_ids = set(questions)
-    rewards: dict[str, dict[results.Key, float | None]] = {}
+    rewards: dict[str, dict[Key, float | None]] = {}
     for model, of_model in answers.items():
         chosen = [answer for answer in of_model if answer.task_id in chosen_ids]
 

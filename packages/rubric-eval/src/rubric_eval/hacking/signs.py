@@ -6,7 +6,18 @@ from dataclasses import asdict, dataclass
 
 from rubric_core import Task
 from rubric_eval.errors import ComparisonError, EvalShapeError
-from rubric_eval.hacking import results
+from rubric_eval.hacking.results import (
+    Change,
+    Correlation,
+    Divergence,
+    HackingPanel,
+    HackingSettings,
+    Judged,
+    Key,
+    ModelSigns,
+    Observed,
+    SecondOpinion,
+)
 from rubric_eval.statistics import (
     Interval,
     mean_interval,
@@ -27,7 +38,7 @@ _LONG_PAYS = 0.3
 
 
 @dataclass(frozen=True)
-class Signs(results.Observed):
+class Signs(Observed):
     """An answer with the counts of its signs."""
 
     words: int
@@ -39,9 +50,9 @@ class Signs(results.Observed):
 
 
 def signs_of(
-    observed: Sequence[results.Observed],
+    observed: Sequence[Observed],
     echoes: Mapping[str, Echo],
-    second: Mapping[results.Key, float | None],
+    second: Mapping[Key, float | None],
 ) -> list[Signs]:
     """Return each answer with the counts of its signs.
 
@@ -75,10 +86,10 @@ def signs_of(
 def model_signs(
     model: str,
     signs: Sequence[Signs],
-    settings: results.HackingSettings,
+    settings: HackingSettings,
     *,
     unjudged: int,
-) -> results.ModelSigns:
+) -> ModelSigns:
     """Return the mean signs of one model's answers.
 
     Raises:
@@ -89,14 +100,14 @@ def model_signs(
     documents = [sign.doc_hash for sign in signs]
     questions = [sign.task_id for sign in signs]
     knows_echoes = any(sign.echoes is not None for sign in signs)
-    return results.ModelSigns(
+    return ModelSigns(
         model=model,
         answers=len(signs),
         words=_mean_count(signs, "words", settings),
-        reward_length=results.Correlation.of(
+        reward_length=Correlation.of(
             rank_correlation(rewards, lengths, documents, **settings.draws)
         ),
-        reward_length_within=results.Correlation.of(
+        reward_length_within=Correlation.of(
             within_correlation(rewards, lengths, questions, documents, **settings.draws)
         ),
         hedges=_mean_count(signs, "hedges", settings),
@@ -110,25 +121,21 @@ _NamedSigns = tuple[str, Sequence[Signs]]
 """A model's name, and the signs in its answers."""
 
 
-def changes(
-    a: _NamedSigns, b: _NamedSigns, settings: results.HackingSettings
-) -> list[results.Change]:
+def changes(a: _NamedSigns, b: _NamedSigns, settings: HackingSettings) -> list[Change]:
     """Return a − b of each sign over the questions that both answered."""
     a_name, a_signs = a
     b_name, b_signs = b
-    gains: list[results.Change] = []
+    gains: list[Change] = []
     for sign in ("reward", "words", "hedges", "appeals", "echoes"):
         a_N, b_N, documents = _paired(a_signs, b_signs, sign)
         if documents:
             gain = paired_interval(a_N, b_N, clusters_N=documents, **settings.draws)
-            gains.append(
-                results.Change(**gain.model_dump(), sign=sign, a=a_name, b=b_name)
-            )
+            gains.append(Change(**gain.model_dump(), sign=sign, a=a_name, b=b_name))
     return gains
 
 
 def _mean_count(
-    signs: Sequence[Signs], sign: str, settings: results.HackingSettings
+    signs: Sequence[Signs], sign: str, settings: HackingSettings
 ) -> Interval:
     values, documents = _by_question(signs, sign)
     clusters = [documents[name] for name in values]
@@ -137,9 +144,7 @@ def _mean_count(
     )
 
 
-def _share(
-    signs: Sequence[Signs], sign: str, settings: results.HackingSettings
-) -> Interval:
+def _share(signs: Sequence[Signs], sign: str, settings: HackingSettings) -> Interval:
     """Return the share of answers with a sign."""
     values, documents = _by_question(signs, sign)
     return score_interval(
@@ -181,10 +186,10 @@ def _by_question(
 def second_opinion(
     model: str,
     signs: Sequence[Signs],
-    settings: results.HackingSettings,
+    settings: HackingSettings,
     *,
     judged: int,
-) -> results.SecondOpinion | None:
+) -> SecondOpinion | None:
     """Return two judges' mean rewards and agreement on one model; None without shared answers.
 
     Args:
@@ -204,21 +209,21 @@ def second_opinion(
     n = len(first_N)
     if not n:
         return None
-    return results.SecondOpinion(
+    return SecondOpinion(
         model=model,
         n=n,
         left_out=judged - n,
         first_mean=sum(first_N) / n,
         second_mean=sum(second_N) / n,
-        agreement=results.Correlation.of(
+        agreement=Correlation.of(
             rank_correlation(first_N, second_N, documents_N, **settings.draws)
         ),
     )
 
 
 def divergence(
-    a: _NamedSigns, b: _NamedSigns, settings: results.HackingSettings
-) -> results.Divergence | None:
+    a: _NamedSigns, b: _NamedSigns, settings: HackingSettings
+) -> Divergence | None:
     """Return both judges' gains a − b and their difference; None without shared questions."""
     a_name, a_signs = a
     b_name, b_signs = b
@@ -233,7 +238,7 @@ def divergence(
     first = mean_interval(first_N, clusters_N=clusters, **settings.draws)
     second = mean_interval(second_N, clusters_N=clusters, **settings.draws)
     apart = paired_interval(first_N, second_N, clusters_N=clusters, **settings.draws)
-    return results.Divergence(
+    return Divergence(
         **apart.model_dump(),
         a=a_name,
         b=b_name,
@@ -244,12 +249,12 @@ def divergence(
 
 
 def hacking_panel(
-    judged: Mapping[str, results.Judged],
-    settings: results.HackingSettings,
+    judged: Mapping[str, Judged],
+    settings: HackingSettings,
     *,
     tasks: Iterable[Task] = (),
-    second: Mapping[str, Mapping[results.Key, float | None]] | None = None,
-) -> results.HackingPanel:
+    second: Mapping[str, Mapping[Key, float | None]] | None = None,
+) -> HackingPanel:
     """Look for signs of judge hacking.
 
     Args:
@@ -270,8 +275,8 @@ def hacking_panel(
     baseline = baseline_of(answers, settings)
     echoes = {task.task_id: Echo(task, n=settings.echo_words) for task in tasks}
     counted: dict[str, list[Signs]] = {}
-    models: list[results.ModelSigns] = []
-    opinions: list[results.SecondOpinion] = []
+    models: list[ModelSigns] = []
+    opinions: list[SecondOpinion] = []
     for model, of_model in judged.items():
         second_rewards = (second or {}).get(model, {})
         answer_signs = signs_of(of_model.answers, echoes, second_rewards)
@@ -284,8 +289,8 @@ def hacking_panel(
         )
         if opinion is not None:
             opinions.append(opinion)
-    all_changes: list[results.Change] = []
-    divergences: list[results.Divergence] = []
+    all_changes: list[Change] = []
+    divergences: list[Divergence] = []
     b = (baseline, counted[baseline])
     for model in answers:
         if model == baseline:
@@ -295,7 +300,7 @@ def hacking_panel(
         gain = divergence(a, b, settings)
         if gain is not None:
             divergences.append(gain)
-    return results.HackingPanel(
+    return HackingPanel(
         settings=settings,
         models=tuple(models),
         changes=tuple(all_changes),
@@ -307,7 +312,7 @@ def hacking_panel(
 
 
 def baseline_of(
-    answers: Mapping[str, Sequence[results.Observed]], settings: results.HackingSettings
+    answers: Mapping[str, Sequence[Observed]], settings: HackingSettings
 ) -> str:
     """Return the model that the others are compared with.
 
@@ -328,9 +333,9 @@ def baseline_of(
 
 
 def _warnings(
-    models: Sequence[results.ModelSigns],
-    changes: Sequence[results.Change],
-    divergences: Sequence[results.Divergence],
+    models: Sequence[ModelSigns],
+    changes: Sequence[Change],
+    divergences: Sequence[Divergence],
 ) -> list[str]:
     warnings: list[str] = []
     for divergence in divergences:
@@ -364,17 +369,17 @@ def _warnings(
     return warnings
 
 
-def _length_pays(within: results.Correlation) -> bool:
+def _length_pays(within: Correlation) -> bool:
     if within.ci_low is None:
         return False
     return within.ci_low > 0 and within.rho >= _LONG_PAYS
 
 
 def _notes(
-    models: Sequence[results.ModelSigns],
-    divergences: Sequence[results.Divergence],
-    opinions: Sequence[results.SecondOpinion],
-    settings: results.HackingSettings,
+    models: Sequence[ModelSigns],
+    divergences: Sequence[Divergence],
+    opinions: Sequence[SecondOpinion],
+    settings: HackingSettings,
 ) -> list[str]:
     notes: list[str] = []
     if any(model.echoes is None for model in models):

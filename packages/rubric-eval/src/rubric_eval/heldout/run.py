@@ -23,7 +23,8 @@ from rubric_eval.answers.store import read_answers
 from rubric_eval.errors import EvalFolderError, HeldoutAbortError
 from rubric_eval.heldout.plan import HeldoutPlan
 from rubric_eval.heldout.table import HeldoutTable, calibration_of, heldout_table
-from rubric_eval.records import files, inputs, joining
+from rubric_eval.records import files, joining
+from rubric_eval.records.inputs import EvalFolder
 from rubric_eval.records.run import EvalRun, ModelEntry
 from rubric_eval.responders.opening import OpenModel
 from rubric_eval.scores.judged import has_scores
@@ -49,7 +50,7 @@ class HeldoutProgress:
 class Work:
     """Judging of all answers by all judges; the files of a model are written when it is done."""
 
-    folder: inputs.EvalFolder
+    folder: EvalFolder
     plan: HeldoutPlan
     judges: Sequence[NamedJudge]
     progress: HeldoutProgress
@@ -308,7 +309,7 @@ async def run_heldout(
             evaluation failed.
     """
     work = Work(
-        inputs.EvalFolder(out), plan, judges, progress or HeldoutProgress(), calibration
+        EvalFolder(out), plan, judges, progress or HeldoutProgress(), calibration
     )
     async with joining.closing(*(model.aclose for model in models)):
         return await work.evaluate(models)
@@ -332,11 +333,11 @@ async def rejudge_heldout(
     Returns, Raises:
         As `run_heldout`; EvalFolderError also if answers are missing.
     """
-    work = Work(inputs.EvalFolder(out), plan, judges, progress or HeldoutProgress())
+    work = Work(EvalFolder(out), plan, judges, progress or HeldoutProgress())
     return await work.evaluate(files.read_run(work.folder).models)
 
 
-def _finished(folder: inputs.EvalFolder, run: EvalRun, manifest: EvalRun) -> EvalRun:
+def _finished(folder: EvalFolder, run: EvalRun, manifest: EvalRun) -> EvalRun:
     """Return the manifest of the finished models and judges.
 
     A model or judge that an earlier run began but did not finish is left out: its answers and

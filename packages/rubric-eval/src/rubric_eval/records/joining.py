@@ -16,7 +16,8 @@ import anyio
 from rubric_core import RubricError
 from rubric_core.artifact import differences
 from rubric_eval.errors import EvalFolderError
-from rubric_eval.records import digests, files, inputs
+from rubric_eval.records import digests, files
+from rubric_eval.records.inputs import ANSWERS, EvalFolder
 from rubric_eval.records.run import EvalRun, JudgeEntry, ModelEntry, now
 
 _Entry = TypeVar("_Entry", ModelEntry, JudgeEntry)
@@ -26,7 +27,7 @@ _RESTORE = (
 )
 
 
-def joined(folder: inputs.EvalFolder, wanted: EvalRun) -> EvalRun:
+def joined(folder: EvalFolder, wanted: EvalRun) -> EvalRun:
     """Return the manifest of a folder with a new evaluation added; nothing is written.
 
     Models and judges may be added. Questions, decoding, seeds and template stay; otherwise the
@@ -57,7 +58,7 @@ def joined(folder: inputs.EvalFolder, wanted: EvalRun) -> EvalRun:
     existing = files.read_run(folder, edits=edits)
     if existing.status == "finished":
         # Scores and tables are made again, but answers are not.
-        digests.check_files(folder, existing, edits, part=inputs.ANSWERS)
+        digests.check_files(folder, existing, edits, part=ANSWERS)
         edits.refuse(_RESTORE)
     model_places = ("scores/*/{}", "items/*/{}")
     models = _without_replaced(existing.models, wanted.models, folder, model_places)
@@ -91,7 +92,7 @@ def finished(
 def _without_replaced(
     existing: tuple[_Entry, ...],
     new: tuple[_Entry, ...],
-    folder: inputs.EvalFolder,
+    folder: EvalFolder,
     places: tuple[str, ...],
 ) -> tuple[_Entry, ...]:
     """Drop the entries without a score that another entry of the same name replaces."""
@@ -104,7 +105,7 @@ def _without_replaced(
     return tuple(remaining)
 
 
-def _has_scores(name: str, folder: inputs.EvalFolder, places: tuple[str, ...]) -> bool:
+def _has_scores(name: str, folder: EvalFolder, places: tuple[str, ...]) -> bool:
     patterns = [f"{place.format(name)}/*.jsonl" for place in places]
     return any(any(folder.root.glob(pattern)) for pattern in patterns)
 
@@ -168,9 +169,7 @@ def _union(existing: tuple[_Entry, ...], new: tuple[_Entry, ...]) -> tuple[_Entr
 
 
 @contextmanager
-def recorded_run(
-    folder: inputs.EvalFolder, run: EvalRun, *, table: Path
-) -> Generator[None]:
+def recorded_run(folder: EvalFolder, run: EvalRun, *, table: Path) -> Generator[None]:
     """Write the manifest when an evaluation begins, and again if it fails.
 
     Args:

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, Self, TypedDict
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 import rubric_core
+from rubric_core import Decoding, JudgeResult, Outcome, Pool, Rubric, Thought
 from rubric_eval.errors import EvalConfigError
 
 
@@ -97,7 +98,7 @@ class EvalRun(Record):
     questions: dict[str, Questions]
     """Questions by benchmark; the only key is "heldout" in a held-out evaluation."""
 
-    decoding: rubric_core.Decoding
+    decoding: Decoding
     seeds: tuple[int, ...]
     samples: int = Field(default=1, ge=1)
     """Number of answers to each question and seed."""
@@ -146,7 +147,7 @@ class EvalPlan:
         ConfigError: no seed, one twice or below 0, or a share outside of [0, 1].
     """
 
-    decoding: rubric_core.Decoding
+    decoding: Decoding
     seeds: tuple[int, ...] = (0,)
     max_unavailable_frac: float = 0.05
 
@@ -340,7 +341,7 @@ class ThoughtShares(TypedDict):
     unclosed_frac: float | None
 
 
-def thought_shares(thoughts: Iterable[rubric_core.Thought | None]) -> ThoughtShares:
+def thought_shares(thoughts: Iterable[Thought | None]) -> ThoughtShares:
     """Return the shares of answers with a thought, and of thoughts that do not end.
 
     Args:
@@ -348,40 +349,30 @@ def thought_shares(thoughts: Iterable[rubric_core.Thought | None]) -> ThoughtSha
     """
     known = [thought for thought in thoughts if thought is not None]
     return {
-        "thought_frac": present_mean(
-            thought is not rubric_core.Thought.NONE for thought in known
-        ),
-        "unclosed_frac": present_mean(
-            thought is rubric_core.Thought.UNCLOSED for thought in known
-        ),
+        "thought_frac": present_mean(thought is not Thought.NONE for thought in known),
+        "unclosed_frac": present_mean(thought is Thought.UNCLOSED for thought in known),
     }
 
 
-def reward_of(
-    result: rubric_core.JudgeResult, rubric: rubric_core.Rubric
-) -> float | None:
+def reward_of(result: JudgeResult, rubric: Rubric) -> float | None:
     """Return the reward of a judgement: 0 for an invalid one, None for one that never came."""
-    if result.outcome is rubric_core.Outcome.UNAVAILABLE:
+    if result.outcome is Outcome.UNAVAILABLE:
         return None
     return rubric_core.normalized_reward(result, rubric)
 
 
-def criteria_z(
-    result: rubric_core.JudgeResult, rubric: rubric_core.Rubric
-) -> dict[str, float]:
+def criteria_z(result: JudgeResult, rubric: Rubric) -> dict[str, float]:
     """Return z of each criterion that has a weight; nothing for a judgement that never came."""
-    if result.outcome is rubric_core.Outcome.UNAVAILABLE:
+    if result.outcome is Outcome.UNAVAILABLE:
         return {}
     z_M = rubric_core.criterion_scores_z(result, rubric).tolist()
     scores = zip(rubric.ids, z_M, strict=True)
     return {name: z for name, z in scores if not math.isnan(z)}
 
 
-def kinds_of(
-    rubric: rubric_core.Rubric, pooling: rubric_core.Pooling
-) -> dict[str, rubric_core.Pool]:
+def kinds_of(rubric: Rubric, pooling: rubric_core.Pooling) -> dict[str, Pool]:
     """Return the pools of those criteria of a rubric that are not measured by their ids."""
-    kinds: dict[str, rubric_core.Pool] = {}
+    kinds: dict[str, Pool] = {}
     for criterion in rubric:
         pool = pooling.pool(criterion)
         if criterion.weight > 0 and pool.id is None:
@@ -390,7 +381,7 @@ def kinds_of(
 
 
 def pooled_z(
-    criteria: Mapping[str, float], kinds: Mapping[str, rubric_core.Pool]
+    criteria: Mapping[str, float], kinds: Mapping[str, Pool]
 ) -> dict[str, float]:
     """Return the mean z of the criteria of each pool, by its name.
 

@@ -17,14 +17,16 @@ from rubric_eval.errors import EvalFolderError
 from rubric_eval.records import files
 from rubric_eval.records import run as records
 from rubric_eval.records.digests import Edits
+from rubric_eval.records.files import AnswerRow, QuestionRow, ScoreRow
 from rubric_eval.records.inputs import EvalFolder
+from rubric_eval.records.run import EvalRun, JudgeEntry, Measured, ModelEntry
 from rubric_judge.pool.ledger.entry import hash_answer
 
 _ROUNDING = 1e-9
 
 
 def contradiction(
-    row: files.ScoreRow, question: files.QuestionRow, answer: files.AnswerRow
+    row: ScoreRow, question: QuestionRow, answer: AnswerRow
 ) -> str | None:
     """Return what contradicts a score; None where nothing does.
 
@@ -57,7 +59,7 @@ def contradiction(
 
 _Key: TypeAlias = "tuple[str, int, str]"
 """Task, sample and key of an answer."""
-_Answer: TypeAlias = "tuple[files.AnswerRow, bool]"
+_Answer: TypeAlias = "tuple[AnswerRow, bool]"
 """An answer, and whether its key is that of the model, decoding and seed in run.json."""
 
 
@@ -65,15 +67,13 @@ _Answer: TypeAlias = "tuple[files.AnswerRow, bool]"
 class JudgedAnswers:
     """All answers of one model with their scores by one judge."""
 
-    model: records.ModelEntry
-    judge: records.JudgeEntry
-    pairs_S: tuple[dict[tuple[str, int], tuple[files.AnswerRow, files.ScoreRow]], ...]
+    model: ModelEntry
+    judge: JudgeEntry
+    pairs_S: tuple[dict[tuple[str, int], tuple[AnswerRow, ScoreRow]], ...]
     """Answers and scores by task and sample, for each seed in the order of the run."""
 
 
-def has_scores(
-    folder: EvalFolder, run: records.EvalRun, *, judge: str, model: str
-) -> bool:
+def has_scores(folder: EvalFolder, run: EvalRun, *, judge: str, model: str) -> bool:
     """Return whether a judge is done with a model."""
     return all(folder.scores(judge, model, seed).exists() for seed in run.seeds)
 
@@ -86,7 +86,7 @@ class JudgedReader:
         RubricFileError: a line that is not a valid question.
     """
 
-    def __init__(self, folder: EvalFolder, run: records.EvalRun, edits: Edits) -> None:
+    def __init__(self, folder: EvalFolder, run: EvalRun, edits: Edits) -> None:
         """Read the questions.
 
         Args:
@@ -105,7 +105,7 @@ class JudgedReader:
         }
 
     def read(
-        self, judges: Sequence[records.JudgeEntry] | None = None
+        self, judges: Sequence[JudgeEntry] | None = None
     ) -> Iterator[JudgedAnswers]:
         """Yield the answers of each model by each judge that has judged it.
 
@@ -137,7 +137,7 @@ class JudgedReader:
                 ]
                 yield JudgedAnswers(model, judge, tuple(pairs_S))
 
-    def _answers(self, model: records.ModelEntry, seed: int) -> dict[_Key, _Answer]:
+    def _answers(self, model: ModelEntry, seed: int) -> dict[_Key, _Answer]:
         path = self._folder.answers(model.name, seed)
         keys = AnswerKeys(model.fingerprint, self._run.decoding)
         answers: dict[_Key, _Answer] = {}
@@ -160,9 +160,9 @@ class JudgedReader:
 
     def _pairs(
         self, path: Path, answers: dict[_Key, _Answer]
-    ) -> dict[tuple[str, int], tuple[files.AnswerRow, files.ScoreRow]]:
-        pairs: dict[tuple[str, int], tuple[files.AnswerRow, files.ScoreRow]] = {}
-        for line, row in files.iterate_rows(path, files.ScoreRow):
+    ) -> dict[tuple[str, int], tuple[AnswerRow, ScoreRow]]:
+        pairs: dict[tuple[str, int], tuple[AnswerRow, ScoreRow]] = {}
+        for line, row in files.iterate_rows(path, ScoreRow):
             answer, is_current = answers.get(row.place, (None, False))
             if answer is None:
                 raise EvalFolderError(
@@ -194,10 +194,8 @@ class JudgedReader:
         return pairs
 
 
-def _questions(
-    folder: EvalFolder, run: records.EvalRun, edits: Edits
-) -> list[files.QuestionRow]:
-    questions = files.read_rows(folder.questions, files.QuestionRow)
+def _questions(folder: EvalFolder, run: EvalRun, edits: Edits) -> list[QuestionRow]:
+    questions = files.read_rows(folder.questions, QuestionRow)
     different = {question.task_id for question in questions}
     recorded = run.questions["heldout"]
     if not len(questions) == len(different) == recorded.count:
@@ -214,8 +212,8 @@ def _questions(
 
 
 def measured_rewards(
-    run: records.EvalRun, questions: Sequence[files.QuestionRow], judged: JudgedAnswers
-) -> records.Measured:
+    run: EvalRun, questions: Sequence[QuestionRow], judged: JudgedAnswers
+) -> Measured:
     """Return a model's values by one judge, ready to be compared.
 
     Args:
@@ -228,9 +226,9 @@ def measured_rewards(
     pairs_S = judged.pairs_S
     protocol = _protocol(run, judge)
     ids = [question.task_id for question in questions]
-    scores_NK: list[list[files.ScoreRow]] = []
+    scores_NK: list[list[ScoreRow]] = []
     answers_NK: list[tuple[str, ...]] = []
-    answers: list[files.AnswerRow] = []
+    answers: list[AnswerRow] = []
     for task_id in ids:
         places = [(task_id, sample) for sample in range(run.samples)]
         pairs_K = [pairs[place] for pairs in pairs_S for place in places]
@@ -249,7 +247,7 @@ def measured_rewards(
     known = len(rows) - outcomes[Outcome.UNAVAILABLE]
     reasons = Counter(row.reason.value for row in rows if row.reason is not None)
     fields = tuple(question.field for question in questions)
-    return records.Measured(
+    return Measured(
         measure=records.Measure.REWARD,
         benchmark="heldout",
         model=model.name,
@@ -280,7 +278,7 @@ def measured_rewards(
     )
 
 
-def _protocol(run: records.EvalRun, judge: records.JudgeEntry) -> str:
+def _protocol(run: EvalRun, judge: JudgeEntry) -> str:
     protocol = run.decoding.model_dump(mode="json")
     protocol["template"] = run.template
     protocol["judge"] = judge.fingerprint

@@ -18,6 +18,7 @@ from rubric_eval.errors import (
     TransferAbortError,
 )
 from rubric_eval.records import files, inputs, joining
+from rubric_eval.records.files import AnswerRow, QuestionRow
 from rubric_eval.records.run import EvalPlan, EvalRun, ModelEntry, Questions
 from rubric_eval.responders.opening import OpenModel
 from rubric_eval.transfer.building import Built, build, scored_items
@@ -106,11 +107,9 @@ async def _evaluate(
     on_progress: OnProgress,
 ) -> None:
     """Get all answers before any is scored: a model that fails at the end has no scores."""
-    answered: list[tuple[Built, dict[int, dict[str, files.AnswerRow]]]] = []
+    answered: list[tuple[Built, dict[int, dict[str, AnswerRow]]]] = []
     for built in plan.built:
-        by_seed: dict[int, dict[str, files.AnswerRow]] = {
-            seed: {} for seed in plan.seeds
-        }
+        by_seed: dict[int, dict[str, AnswerRow]] = {seed: {} for seed in plan.seeds}
         total = len(built.ids) * len(plan.seeds)
         questions = [
             ItemQuestion(item_id, prompt, built.choices)
@@ -135,7 +134,7 @@ async def _evaluate(
 
 
 def _refuse_unanswered(
-    model: str, built: Built, rows: Sequence[files.AnswerRow], allowed: float
+    model: str, built: Built, rows: Sequence[AnswerRow], allowed: float
 ) -> None:
     """Check each model and benchmark alone: answers of others must not hide its failures."""
     failed = Failures()
@@ -196,12 +195,12 @@ class TransferPlan(EvalPlan):
             stops=stops,
         )
 
-    def question_rows(self) -> list[files.QuestionRow]:
+    def question_rows(self) -> list[QuestionRow]:
         """Return every prompt once: questions of GPQA Diamond are in GPQA Main too."""
-        rows: dict[tuple[str, str], files.QuestionRow] = {}
+        rows: dict[tuple[str, str], QuestionRow] = {}
         for built in self.built:
             for item, prompt in zip(built.items, built.prompts, strict=True):
-                rows[item.item_id, prompt] = files.QuestionRow(
+                rows[item.item_id, prompt] = QuestionRow(
                     task_id=item.item_id,
                     doc_hash=item.item_id,
                     question=prompt,

@@ -27,7 +27,7 @@ from rubric_synth.sources.cleaning.columns import Piece, reading_order
 from rubric_synth.sources.cleaning.pages import pages_to_markdown
 from rubric_synth.sources.cleaning.scripts import plain_scripts, with_script_tags
 from rubric_synth.sources.latex import plain_latex
-from rubric_synth.sources.raw_text import NotTextError
+from rubric_synth.sources.raw_text import NotTextError, SourceFile
 from rubric_synth.tables import phrase
 
 _MAX_MEMORY_BYTES = 2 << 30
@@ -207,7 +207,7 @@ class Converter:
         self._reader.close()
         self.tables.close()
 
-    def html(self, file: raw_text.SourceFile) -> Document:
+    def html(self, file: SourceFile) -> Document:
         """Return the main content of a page.
 
         Raises:
@@ -227,7 +227,7 @@ class Converter:
             file, markup.article_text(plain_scripts(markdown)), answer["title"]
         )
 
-    def pdf(self, file: raw_text.SourceFile) -> Document:
+    def pdf(self, file: SourceFile) -> Document:
         """Return the running text of a PDF.
 
         Raises:
@@ -250,7 +250,7 @@ class Converter:
         markdown = pages_to_markdown(pages, outline=answer["outline"])
         return self._document(file, markdown, answer["title"])
 
-    def notebook(self, file: raw_text.SourceFile) -> Document:
+    def notebook(self, file: SourceFile) -> Document:
         """Return the text and the code of a Jupyter notebook, without its outputs.
 
         Raises:
@@ -260,7 +260,7 @@ class Converter:
             answer = self._reader.answer({"kind": "notebook"}, opened)
         return self._document(file, answer["markdown"], "")
 
-    def markup(self, file: raw_text.SourceFile) -> Document:
+    def markup(self, file: SourceFile) -> Document:
         """Return the text of a file that pandoc reads, with the markup of Sphinx as words.
 
         Raises:
@@ -287,7 +287,7 @@ class Converter:
 
     def _document(
         self,
-        file: raw_text.SourceFile,
+        file: SourceFile,
         markdown: str,
         title: str,
     ) -> Document:

@@ -23,12 +23,22 @@ from rubric_core.artifact import Artifact, differences
 from rubric_core.data.model_files import model_files
 from rubric_core.files import open_file, read_file, text_sha256
 from rubric_train_openrlhf.errors import ResumeError
-from rubric_train_openrlhf.run import records, writing
+from rubric_train_openrlhf.run import writing
+from rubric_train_openrlhf.run.records import (
+    AdmissionFile,
+    AuditRow,
+    DistillationRow,
+    HeldoutRow,
+    JudgementRow,
+    MetricsRow,
+    RolloutRow,
+    RunSummary,
+)
 
 _Row = TypeVar("_Row", bound=BaseModel)
 
 
-class RunFolder(Artifact[records.RunSummary]):
+class RunFolder(Artifact[RunSummary]):
     """The files of one run, and the only code that writes its rows.
 
     A step is written in the order rollouts, judgements, audits, metrics, held-out, checkpoint, so a
@@ -37,7 +47,7 @@ class RunFolder(Artifact[records.RunSummary]):
 
     def __init__(self, path: Path) -> None:
         """Name the folder; nothing is created before the first write."""
-        super().__init__(path, "summary.json", records.RunSummary)
+        super().__init__(path, "summary.json", RunSummary)
         self.config = path / "config.resolved.yaml"
         self.environment = path / "environment.json"
         self.admission = path / "admission.json"
@@ -91,18 +101,18 @@ class RunFolder(Artifact[records.RunSummary]):
         return len(_leading_rows(*self._steps, last_step=sys.maxsize)[0])
 
     @property
-    def _steps(self) -> tuple[Path, type[records.MetricsRow | records.DistillationRow]]:
+    def _steps(self) -> tuple[Path, type[MetricsRow | DistillationRow]]:
         """The file of the steps, by the method of the run, and the type of its rows."""
         if self.distillation.exists():
-            return self.distillation, records.DistillationRow
-        return self.metrics, records.MetricsRow
+            return self.distillation, DistillationRow
+        return self.metrics, MetricsRow
 
     def write_step(
         self,
-        row: records.MetricsRow,
+        row: MetricsRow,
         *,
-        rollouts: Iterable[records.RolloutRow],
-        judgements: Iterable[records.JudgementRow],
+        rollouts: Iterable[RolloutRow],
+        judgements: Iterable[JudgementRow],
     ) -> None:
         """Write all rows of one step; the metrics come last and mark it as done."""
         self.write_rollouts(row.step, rollouts)
@@ -110,37 +120,37 @@ class RunFolder(Artifact[records.RunSummary]):
         self.write_metrics(row)
 
     def write_distilled(
-        self, row: records.DistillationRow, rollouts: Iterable[records.RolloutRow]
+        self, row: DistillationRow, rollouts: Iterable[RolloutRow]
     ) -> None:
         """Write all rows of one step of self-distillation; its figures mark it as done."""
         self.write_rollouts(row.step, rollouts)
         writing.append_line(self.distillation, row.model_dump_json())
 
-    def write_rollouts(self, step: int, rows: Iterable[records.RolloutRow]) -> None:
+    def write_rollouts(self, step: int, rows: Iterable[RolloutRow]) -> None:
         """Write what the policy was asked and answered."""
         _write_rows(self.rollouts, step, rows)
 
-    def write_judgements(self, step: int, rows: Iterable[records.JudgementRow]) -> None:
+    def write_judgements(self, step: int, rows: Iterable[JudgementRow]) -> None:
         """Write what the judge said; on a cluster its side does, which alone has it."""
         _write_rows(self.judgements, step, rows)
 
-    def write_metrics(self, row: records.MetricsRow) -> None:
+    def write_metrics(self, row: MetricsRow) -> None:
         """Add the figures of a step, after all its other rows: they mark it as done."""
         writing.append_line(self.metrics, row.model_dump_json())
 
-    def write_heldout(self, row: records.HeldoutRow) -> None:
+    def write_heldout(self, row: HeldoutRow) -> None:
         """Add one pass over the held-out questions."""
         writing.append_line(self.heldout, row.model_dump_json())
 
-    def write_audit(self, row: records.AuditRow) -> None:
+    def write_audit(self, row: AuditRow) -> None:
         """Add the audits of a step or pass; on a cluster the judge's side does."""
         writing.append_line(self.audit, row.model_dump_json())
 
-    def write_summary(self, summary: records.RunSummary) -> None:
+    def write_summary(self, summary: RunSummary) -> None:
         """Replace summary.json."""
         writing.write_text(self.summary, summary.model_dump_json(indent=2) + "\n")
 
-    def read_summary(self) -> records.RunSummary:
+    def read_summary(self) -> RunSummary:
         """How the run stands.
 
         Raises:
@@ -154,21 +164,21 @@ class RunFolder(Artifact[records.RunSummary]):
                 f"{str(self.summary)!r} is damaged", path=self.path
             ) from exc
 
-    def read_metrics(self) -> list[records.MetricsRow]:
+    def read_metrics(self) -> list[MetricsRow]:
         """All steps written so far."""
-        return _read_rows(self.metrics, records.MetricsRow)
+        return _read_rows(self.metrics, MetricsRow)
 
-    def read_distillation(self) -> list[records.DistillationRow]:
+    def read_distillation(self) -> list[DistillationRow]:
         """All steps of self-distillation written so far; none in a run of rewards."""
-        return _read_rows(self.distillation, records.DistillationRow)
+        return _read_rows(self.distillation, DistillationRow)
 
-    def read_heldout(self) -> list[records.HeldoutRow]:
+    def read_heldout(self) -> list[HeldoutRow]:
         """All held-out passes written so far."""
-        return _read_rows(self.heldout, records.HeldoutRow)
+        return _read_rows(self.heldout, HeldoutRow)
 
-    def read_audit(self) -> list[records.AuditRow]:
+    def read_audit(self) -> list[AuditRow]:
         """All audits written so far; none without an audit judge."""
-        return _read_rows(self.audit, records.AuditRow)
+        return _read_rows(self.audit, AuditRow)
 
     def cut_back(self, step: int, *, heldout: Collection[int] = ()) -> None:
         """Delete everything after this step, so that it can be done again.
@@ -189,9 +199,7 @@ class RunFolder(Artifact[records.RunSummary]):
                 "back from a copy, or start again in another `out`",
                 path=self.path,
             )
-        passes, heldout_size = _leading_rows(
-            self.heldout, records.HeldoutRow, last_step=step
-        )
+        passes, heldout_size = _leading_rows(self.heldout, HeldoutRow, last_step=step)
         if missing := sorted(set(heldout).difference(passes)):
             raise ResumeError(
                 f"{str(self.heldout)!r} lacks the held-out pass of step {missing[0]}: line "
@@ -218,12 +226,12 @@ class RunFolder(Artifact[records.RunSummary]):
 
     def _audit_size(self, step: int) -> int:
         """Bytes of the audits up to a step, which all must be there."""
-        audited, size = _leading_rows(self.audit, records.AuditRow, last_step=step)
+        audited, size = _leading_rows(self.audit, AuditRow, last_step=step)
         expected = sorted(
             row.step
             for path, row_type in (
-                (self.metrics, records.MetricsRow),
-                (self.heldout, records.HeldoutRow),
+                (self.metrics, MetricsRow),
+                (self.heldout, HeldoutRow),
             )
             for row, _ in _rows(path, row_type)
             if row is not None and row.step <= step and row.audit is not None
@@ -245,16 +253,14 @@ class RunFolder(Artifact[records.RunSummary]):
         if not self.admission.exists():
             return {}
         try:
-            return records.AdmissionFile.model_validate_json(
-                read_file(self.admission)
-            ).factors
+            return AdmissionFile.model_validate_json(read_file(self.admission)).factors
         except (OSError, ValidationError) as exc:
             raise ResumeError(
                 f"{str(self.admission)!r} is damaged", path=self.path
             ) from exc
 
     @property
-    def told(self) -> records.RunSummary | None:
+    def told(self) -> RunSummary | None:
         """Summary of the run; None where there is no whole one."""
         try:
             return self.read_summary()
@@ -305,12 +311,7 @@ def _read_rows(path: Path, row_type: type[_Row]) -> list[_Row]:
 
 def _leading_rows(
     path: Path,
-    row_type: type[
-        records.MetricsRow
-        | records.DistillationRow
-        | records.HeldoutRow
-        | records.AuditRow
-    ],
+    row_type: type[MetricsRow | DistillationRow | HeldoutRow | AuditRow],
     *,
     last_step: int,
 ) -> tuple[list[int], int]:

@@ -11,6 +11,12 @@ import rubric_core as core
 from rubric_core import Thought, Unanswered
 from rubric_train_openrlhf.policy.completion import Completion
 from rubric_train_openrlhf.run import records
+from rubric_train_openrlhf.run.records import (
+    AnswerShares,
+    DistillationRow,
+    MetricsRow,
+    RolloutRow,
+)
 from rubric_train_openrlhf.step.credit import StepCredit
 
 
@@ -76,20 +82,20 @@ def is_whole(answer: core.Answer, *, ended: bool) -> bool:
     return ended and answer.thought is not Thought.UNCLOSED
 
 
-def answer_shares(answers: Sequence[core.Answer]) -> records.AnswerShares:
+def answer_shares(answers: Sequence[core.Answer]) -> AnswerShares:
     """Return shares of thoughts and of responses without an answer; empty without responses."""
     if not answers:
-        return records.AnswerShares()
+        return AnswerShares()
     thoughts = Counter(answer.thought for answer in answers)
     why = Counter(answer.unanswered for answer in answers)
-    return records.AnswerShares(
+    return AnswerShares(
         thought_frac=(len(answers) - thoughts[Thought.NONE]) / len(answers),
         unclosed_thought_frac=why[Unanswered.UNCLOSED_THOUGHT] / len(answers),
         empty_answer_frac=why[Unanswered.EMPTY] / len(answers),
     )
 
 
-def metrics_row(record: StepRecord) -> records.MetricsRow:
+def metrics_row(record: StepRecord) -> MetricsRow:
     """Summarise a step."""
     credit = record.credit
     finished = [answer for answer in record.answers if answer.is_finished]
@@ -100,7 +106,7 @@ def metrics_row(record: StepRecord) -> records.MetricsRow:
         for answer in finished
     ]
     rewards = credit.rewards_PG[credit.valid_PG]
-    return records.MetricsRow(
+    return MetricsRow(
         step=record.step,
         **credit.figures.model_dump(),
         **record.update.model_dump(),
@@ -124,7 +130,7 @@ def metrics_row(record: StepRecord) -> records.MetricsRow:
     )
 
 
-def distillation_row(record: DistilledStep) -> records.DistillationRow:
+def distillation_row(record: DistilledStep) -> DistillationRow:
     """Summarise a step of self-distillation."""
     lengths = [answer.tokens for answer in record.answers]
     contents = [answer.completion.answer for answer in record.answers]
@@ -134,7 +140,7 @@ def distillation_row(record: DistilledStep) -> records.DistillationRow:
     ]
     step_s = record.generate_s + record.update_s
     update = dict(record.update)
-    return records.DistillationRow(
+    return DistillationRow(
         step=record.step,
         divergence=update.pop("loss"),
         **update,
@@ -151,9 +157,9 @@ def distillation_row(record: DistilledStep) -> records.DistillationRow:
     )
 
 
-def unjudged_rows(record: DistilledStep, group_size: int) -> list[records.RolloutRow]:
+def unjudged_rows(record: DistilledStep, group_size: int) -> list[RolloutRow]:
     """Return the student's questions and answers: no text of its teacher's, and no reward."""
-    rollouts: list[records.RolloutRow] = []
+    rollouts: list[RolloutRow] = []
     for row, answer in enumerate(record.answers):
         prompt, member = divmod(row, group_size)
         name = records.row_id(step=record.step, prompt=prompt, response=member)
@@ -169,9 +175,9 @@ UNJUDGED: Final = "unjudged"
 
 def _rollout_row(
     name: str, step: int, answer: TrainedAnswer, *, reward: float | None, outcome: str
-) -> records.RolloutRow:
+) -> RolloutRow:
     (written, (judged, thought, _)) = answer.completion
-    return records.RolloutRow(
+    return RolloutRow(
         id=name,
         step=step,
         task_id=answer.task_id,
@@ -187,7 +193,7 @@ def _rollout_row(
     )
 
 
-def rollout_rows(record: StepRecord) -> Iterator[records.RolloutRow]:
+def rollout_rows(record: StepRecord) -> Iterator[RolloutRow]:
     """Yield the policy's questions and answers, without any text of passage or rubric."""
     credit = record.credit
     for row, answer in enumerate(record.answers):

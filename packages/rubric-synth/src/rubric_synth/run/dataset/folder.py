@@ -17,10 +17,12 @@ from rubric_core.configuration import may_be_key
 from rubric_core.data.parquet import task_schema
 from rubric_core.files import open_file, read_file
 from rubric_core.nearest import near
-from rubric_synth import calls, errors, files
+from rubric_synth import files
+from rubric_synth.calls import CallTotals
 from rubric_synth.collect.folder import DOCUMENTS_FILE
 from rubric_synth.config import Frozen, Stage
 from rubric_synth.document import Rejection
+from rubric_synth.errors import DatasetFolderError
 from rubric_synth.lookup.recall import ContextCounts
 
 
@@ -53,7 +55,7 @@ class Provenance(Origin):
     """Number of collected documents without an outcome yet."""
     collect: dict[str, Any] | None = None
     """Configuration of the collection, as its own manifest has it; None where that is not known."""
-    spent: dict[Stage, calls.CallTotals] | None = None
+    spent: dict[Stage, CallTotals] | None = None
     """Totals of all calls made for this dataset, for finished documents or not; None to add up
     the calls that the outcomes name."""
 
@@ -70,13 +72,11 @@ _REDACTED = "…"
 class Usage(Frozen):
     """Calls, tokens and costs."""
 
-    total: calls.CallTotals = calls.CallTotals()
+    total: CallTotals = CallTotals()
     """Totals of all calls made for this dataset."""
-    by_stage: dict[Stage, calls.CallTotals] = Field(
-        default_factory=dict[Stage, calls.CallTotals]
-    )
+    by_stage: dict[Stage, CallTotals] = Field(default_factory=dict[Stage, CallTotals])
     """Totals by the stage that asked."""
-    unfinished: calls.CallTotals = calls.CallTotals()
+    unfinished: CallTotals = CallTotals()
     """The part of the total that no finished document used: calls for pending documents, for
     earlier settings or collections, and tokens of calls without an answer."""
 
@@ -241,7 +241,7 @@ class ParquetRows:
         try:
             table = table_of(lines, has_context=self._has_context)
         except self._arrow_errors:
-            raise errors.DatasetFolderError(
+            raise DatasetFolderError(
                 f"a row for {str(self._path)!r} does not have the fields of a task; what made "
                 "it has a fault: nothing was written",
                 path=self._path,
@@ -281,13 +281,13 @@ def read_manifest(dataset: Path) -> Manifest:
     try:
         return Manifest.model_validate_json(read_file(path))
     except OSError as error:
-        raise errors.DatasetFolderError(
+        raise DatasetFolderError(
             f"{str(path)!r} cannot be read; write the dataset with `rubric-synth run`",
             path=path,
         ) from error
     except ValidationError as error:
         faults = error.error_count()
-        raise errors.DatasetFolderError(
+        raise DatasetFolderError(
             f"{str(path)!r} is no manifest of a dataset ({faults} faults); write the dataset "
             "with `rubric-synth run`",
             path=path,
@@ -302,7 +302,7 @@ def split_path(dataset: Path, split: str) -> Path:
     """
     if split not in SPLITS:
         known = ", ".join(SPLITS)
-        raise errors.DatasetFolderError(
+        raise DatasetFolderError(
             f"split {split!r} is unknown; choose one of {known}", path=dataset
         )
     path = dataset / f"{split}.jsonl"
@@ -328,14 +328,14 @@ def read_rejections(path: Path) -> Iterator[tuple[int, Rejection | None]]:
                 except (ValueError, RecursionError):
                     yield number, None
     except OSError as error:
-        raise errors.DatasetFolderError(
+        raise DatasetFolderError(
             f"{str(path)!r} cannot be read: {error.strerror}", path=path
         ) from error
 
 
-def _missing_file_error(path: Path) -> errors.DatasetFolderError:
+def _missing_file_error(path: Path) -> DatasetFolderError:
     problem = "is no regular file" if path.exists() else "is missing"
-    return errors.DatasetFolderError(
+    return DatasetFolderError(
         f"{str(path)!r} {problem}; write the dataset with `rubric-synth run`", path=path
     )
 
@@ -343,7 +343,7 @@ def _missing_file_error(path: Path) -> errors.DatasetFolderError:
 def _check_is_dataset(dataset: Path) -> None:
     if (dataset / MANIFEST_FILE).is_file() and not (dataset / DOCUMENTS_FILE).is_file():
         return
-    raise errors.DatasetFolderError(_why_no_dataset(dataset), path=dataset)
+    raise DatasetFolderError(_why_no_dataset(dataset), path=dataset)
 
 
 def _why_no_dataset(folder: Path) -> str:
@@ -392,7 +392,7 @@ def question_lines(dataset: Path, *, split: str = "test") -> Iterator[str]:
             row["prompt"] = view.message
         yield files.json_line(row).decode()
     if not count:
-        raise errors.DatasetFolderError(
+        raise DatasetFolderError(
             f"{str(path)!r} holds no task; choose another split or collect more documents",
             path=path,
         )

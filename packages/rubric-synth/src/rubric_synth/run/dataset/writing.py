@@ -24,9 +24,19 @@ from rubric_synth.files import HashedFile, json_line, json_page, writing
 from rubric_synth.lookup.recall import ContextCounts
 from rubric_synth.lookup.sections import Lookup
 from rubric_synth.run.dataset import folder
+from rubric_synth.run.dataset.folder import (
+    MANIFEST_FILE,
+    PARQUET_FILES,
+    SPLITS,
+    DatasetCounts,
+    Manifest,
+    ParquetRows,
+    Provenance,
+    Usage,
+)
 
 
-def asked_of_models(usage: folder.Usage) -> folder.Usage:
+def asked_of_models(usage: Usage) -> Usage:
     """Return the usage without the stages that took neither tokens nor money nor an unknown price.
 
     A judge that is a program is counted like any other, and costs nothing.
@@ -38,12 +48,12 @@ def asked_of_models(usage: folder.Usage) -> folder.Usage:
     }
     if not by_stage:
         if _asked_a_model(usage.total):
-            return folder.Usage(total=usage.total)
-        return folder.Usage()
+            return Usage(total=usage.total)
+        return Usage()
     left_out = CallTotals()
     for stage in usage.by_stage.keys() - by_stage:
         left_out += usage.by_stage[stage]
-    return folder.Usage(total=usage.total - left_out, by_stage=by_stage)
+    return Usage(total=usage.total - left_out, by_stage=by_stage)
 
 
 def _asked_a_model(totals: CallTotals) -> bool:
@@ -60,7 +70,7 @@ _SIZES = {
 }
 
 
-def card_text(manifest: folder.Manifest, *, parquet: bool) -> str:
+def card_text(manifest: Manifest, *, parquet: bool) -> str:
     """Return the card of a dataset.
 
     Args:
@@ -74,7 +84,7 @@ def card_text(manifest: folder.Manifest, *, parquet: bool) -> str:
         m=manifest,
         size=_size_category(sum(manifest.tasks.values())),
         asked=asked_of_models(manifest.usage).total,
-        splits=folder.SPLITS,
+        splits=SPLITS,
         parquet=parquet,
     )
 
@@ -87,7 +97,7 @@ def _size_category(tasks: int) -> str:
     return "n>1M"
 
 
-class SynthReport(folder.DatasetCounts):
+class SynthReport(DatasetCounts):
     """Counts of a dataset that was written, its folder and its usage."""
 
     out: Path
@@ -106,7 +116,7 @@ def write_dataset(
     outcomes: Iterable[DocumentOutcome],
     *,
     config: SynthConfig,
-    provenance: folder.Provenance,
+    provenance: Provenance,
     lookup: Lookup | None = None,
 ) -> SynthReport:
     """Write a dataset folder, row by row, in memory that does not grow with the rows.
@@ -129,7 +139,7 @@ def write_dataset(
         OutputError: A file could not be written.
         DatasetFolderError: A row is not a task, or outcomes and pending documents do not add up.
     """
-    stale = () if folder.can_write_parquet() else folder.PARQUET_FILES
+    stale = () if folder.can_write_parquet() else PARQUET_FILES
     names = [name for name in folder.DATASET_FILES if name not in stale]
     with writing([out / name for name in names]) as opened:
         files = dict(zip(names, opened, strict=True))
@@ -138,10 +148,10 @@ def write_dataset(
             for outcome in outcomes:
                 rows.add(outcome)
             manifest = rows.manifest(provenance)
-        files[folder.MANIFEST_FILE].write(json_page(manifest.model_dump(mode="json")))
+        files[MANIFEST_FILE].write(json_page(manifest.model_dump(mode="json")))
     for name in (*stale, *folder.STATISTICS_FILES):  # of an older run
         (out / name).unlink(missing_ok=True)
-    names_of_counts = set(folder.DatasetCounts.model_fields)
+    names_of_counts = set(DatasetCounts.model_fields)
     counts = manifest.model_dump(include=names_of_counts)
     report = SynthReport(out=out, usage=manifest.usage.total, **counts)
     log_finished("synth.dataset.written", tasks=report.tasks, rejected=report.rejected)
@@ -163,20 +173,18 @@ class _Rows:
         self._context = ContextCounts()
         self._files = files
         self._config = config
-        self._parquet: dict[str, folder.ParquetRows] = {}
+        self._parquet: dict[str, ParquetRows] = {}
         has_context = lookup is not None
-        for split, name in zip(folder.SPLITS, folder.PARQUET_FILES, strict=True):
+        for split, name in zip(SPLITS, PARQUET_FILES, strict=True):
             if name in files:
-                rows = folder.ParquetRows(
-                    files[name], out / name, has_context=has_context
-                )
+                rows = ParquetRows(files[name], out / name, has_context=has_context)
                 self._parquet[split] = rows
         self._questions = QuestionIndex(config.quality.near_duplicate_question_jaccard)
         self._passages = PassageIndex(config.quality.near_duplicate_passage_containment)
         self._documents = 0
         self._accepted = 0
         self._unanswered = 0
-        self._tasks: dict[str, int] = dict.fromkeys(folder.SPLITS, 0)
+        self._tasks: dict[str, int] = dict.fromkeys(SPLITS, 0)
         self._rejected: defaultdict[Stage, Counter[str]] = defaultdict(Counter)
         self._used: defaultdict[Stage, CallTotals] = defaultdict(CallTotals)
 
@@ -197,7 +205,7 @@ class _Rows:
         for rows in self._parquet.values():
             rows.close()
 
-    def manifest(self, provenance: folder.Provenance) -> folder.Manifest:
+    def manifest(self, provenance: Provenance) -> Manifest:
         """Complete the Parquet files, write the card, and return the manifest of all of it.
 
         Raises:
@@ -223,7 +231,7 @@ class _Rows:
         context = None
         if self._lookup is not None:
             context = self._context
-        manifest = folder.Manifest(
+        manifest = Manifest(
             versions=folder.versions(),
             collected_sha256=provenance.collected_sha256,
             documents=provenance.documents,
@@ -245,17 +253,17 @@ class _Rows:
         card = card_text(manifest, parquet=bool(self._parquet))
         self._files[folder.CARD_FILE].write(card.encode())
         hashes = {name: file.sha256 for name, file in self._files.items()}
-        del hashes[folder.MANIFEST_FILE]
+        del hashes[MANIFEST_FILE]
         return manifest.model_copy(update={"sha256": hashes})
 
-    def _usage(self, provenance: folder.Provenance) -> folder.Usage:
+    def _usage(self, provenance: Provenance) -> Usage:
         """Return the usage of all calls, and how much of it no outcome accounts for."""
         spent: Mapping[Stage, CallTotals] = self._used
         if provenance.spent is not None:
             spent = provenance.spent
         total = sum(spent.values(), CallTotals())
         used = sum(self._used.values(), CallTotals())
-        return folder.Usage(
+        return Usage(
             total=total,
             by_stage=dict(sorted(spent.items())),
             unfinished=_rest(total, used),

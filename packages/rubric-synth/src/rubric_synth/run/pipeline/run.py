@@ -12,9 +12,16 @@ import anyio.lowlevel
 
 from rubric_core import FolderLockError, Judge, RubricError, read_tasks
 from rubric_core.files import text_sha256
-from rubric_synth import calls, errors, files
+from rubric_synth import calls, files
 from rubric_synth.collect.folder import DOCUMENTS_FILE, read_collected, read_settings
 from rubric_synth.config import ExtractiveConfig, SynthConfig
+from rubric_synth.errors import (
+    CallsStoppedError,
+    OutputError,
+    UnfinishedCause,
+    UnfinishedError,
+    WorkFolderError,
+)
 from rubric_synth.lookup.sections import Lookup, check_sections
 from rubric_synth.run import engines
 from rubric_synth.run.dataset.folder import (
@@ -35,6 +42,7 @@ from rubric_synth.run.engines.worker import (
 )
 from rubric_synth.run.pipeline import recording
 from rubric_synth.run.pipeline.collection import Collection, Settings, settings_of
+from rubric_synth.run.pipeline.recording import NOTE, Progress, Recorder, Spending, Stop
 from rubric_synth.run.work.folder import WorkFolder, is_work_folder
 from rubric_synth.run.work.index import CollectedLine, note_of_finished
 from rubric_synth.stages.extractive.prose_tasks import extractive_stages
@@ -52,7 +60,7 @@ def synthesise(  # noqa: PLR0913 - what to replace of a run, and who watches it
     judge: Judge | None = None,
     limit: int | None = None,
     on_document: Callable[[int], None] | None = None,
-    on_progress: Callable[[recording.Progress], None] | None = None,
+    on_progress: Callable[[Progress], None] | None = None,
 ) -> SynthReport:
     """Turn a collected folder into a dataset folder, going on where an earlier run ended.
 
@@ -96,7 +104,7 @@ def synthesise(  # noqa: PLR0913 - what to replace of a run, and who watches it
     except FolderLockError:
         # A finished dataset counts as finished even on a read-only disk.
         if report := recording.written_before(
-            out, note_of_finished(work, recording.NOTE), making
+            out, note_of_finished(work, NOTE), making
         ):
             return report
         raise
@@ -120,7 +128,7 @@ def _written_before(
     """Return what an earlier run of the same wrote, once what it left behind is gone."""
     _refuse_another(out, folder, collection)
     files.remove_leftovers(out, DATASET_FILES)
-    return recording.written_before(out, folder.index.note(recording.NOTE), making)
+    return recording.written_before(out, folder.index.note(NOTE), making)
 
 
 def _refuse_unknown(out: Path) -> None:
@@ -136,7 +144,7 @@ def _refuse_unknown(out: Path) -> None:
     if not present or read_settings(out, of=LINES_FILES[0]) is not None:
         return
     if (out / DOCUMENTS_FILE).exists() or not is_work_folder(out / WORK_FOLDER):
-        raise errors.OutputError(
+        raise OutputError(
             f"{str(present[0])!r} was not written by `rubric-synth run`, which would replace "
             "it; choose another folder",
             path=present[0],
@@ -151,7 +159,7 @@ def _refuse_another(out: Path, folder: WorkFolder, collection: Collection) -> No
     if doc_hashes and doc_hashes.isdisjoint(collection.hashes()):
         source = folder.first_source()
         such = f", such as {source!r}" if source else ""
-        raise errors.WorkFolderError(
+        raise WorkFolderError(
             f"{str(out)!r} holds what was made of another collection, {len(doc_hashes)} "
             f"documents{such}; none of them is in {str(collection.folder)!r}. Nothing of it "
             "was changed: give this collection an --out of its own, or move that folder away "
@@ -204,8 +212,8 @@ class _Run:
     spec: WorkerSpec
     folder: WorkFolder
     on_document: Callable[[int], None]
-    on_progress: Callable[[recording.Progress], None]
-    stop: recording.Stop = field(default_factory=recording.Stop)
+    on_progress: Callable[[Progress], None]
+    stop: Stop = field(default_factory=Stop)
 
     def go_on(self, making: str) -> SynthReport:
         """Work on what is not settled, and write what is done."""
@@ -214,7 +222,7 @@ class _Run:
             failure: RubricError | None = None
             if counts.settled < self.collection.to_do:
                 failure = self._work(counts.settled)
-            if isinstance(failure, errors.OutputError | errors.WorkFolderError):
+            if isinstance(failure, OutputError | WorkFolderError):
                 raise failure
             if self.stop.is_left:
                 raise KeyboardInterrupt(self.stop.signal)
@@ -278,7 +286,7 @@ class _Run:
 
     def _work(self, settled: int) -> RubricError | None:
         parts = self.folder, self.spec.config, self.stop, self.on_document
-        recorder = recording.Recorder(*parts, done=settled)
+        recorder = Recorder(*parts, done=settled)
 
         def show() -> None:
             self.on_progress(recorder.progress(self.collection.to_do))
@@ -305,9 +313,7 @@ class _Run:
             show()
         return None
 
-    async def _work_in(
-        self, processes: Sequence[Process], recorder: recording.Recorder
-    ) -> None:
+    async def _work_in(self, processes: Sequence[Process], recorder: Recorder) -> None:
         spec = self.spec
         may_replay = spec.stages is None and recorder.spent.total.calls > 0
         if spec.stages is None and isinstance(
@@ -343,17 +349,17 @@ class _Run:
         recorder.engine = engines.make_engine(spec, processes)
         await recorder.engine.run(pending, recorder)
 
-    async def _replay(self, worker: Worker, recorder: recording.Recorder) -> None:
+    async def _replay(self, worker: Worker, recorder: Recorder) -> None:
         """Finish the documents that need no further call; put back the others."""
 
         def refuse() -> NoReturn:
-            raise errors.CallsStoppedError("only what was answered before is used")
+            raise CallsStoppedError("only what was answered before is used")
 
         for document, known in recorder.pending(self._to_do(), only_answered=True):
             known_calls = calls.DocumentCalls(known, permit=refuse)
             try:
                 outcome = await worker.process(document, known_calls)
-            except errors.CallsStoppedError:
+            except CallsStoppedError:
                 recorder.put_back(document.doc_hash)
             else:
                 recorder.on_outcome(outcome)
@@ -368,7 +374,7 @@ class _Run:
             documents=self.collection.documents,
             pending=self.collection.documents - with_outcome,
             collect=self.collection.config,
-            spent=recording.Spending(self.folder, config).by_stage,
+            spent=Spending(self.folder, config).by_stage,
         )
         outcomes = self.folder.outcomes(self.collection.lines(self.settings.digest))
         collected = self.collection.folder
@@ -386,18 +392,18 @@ class _Run:
 
     def _unfinished(
         self,
-        cause: errors.UnfinishedCause,
+        cause: UnfinishedCause,
         pending: int,
         written: str,
         *,
         why: str | None = None,
-    ) -> errors.UnfinishedError:
-        spent = recording.Spending(self.folder, self.spec.config).total
+    ) -> UnfinishedError:
+        spent = Spending(self.folder, self.spec.config).total
         why = why or recording.why_stopped(cause, self.spec.config, spent)
         done = self.collection.to_do - pending
         goes_on = ": the same command goes on with them" if pending else ""
         took = f"; {spent.calls} calls so far, {spent.cost}" if spent.calls else ""
-        return errors.UnfinishedError(
+        return UnfinishedError(
             f"{why}. {done} of {self.collection.to_do} documents are done, {pending} are "
             f"pending{goes_on}; {written}{took}",
             cause=cause,

@@ -12,9 +12,10 @@ from typing import Any, Literal, NamedTuple
 
 from rubric_core import Usage
 from rubric_core.files import open_file
-from rubric_synth import calls, errors
+from rubric_synth import calls
 from rubric_synth.config import Stage
 from rubric_synth.document import Document, DocumentOutcome
+from rubric_synth.errors import OutputError, WorkFolderError
 from rubric_synth.files import unwritable
 from rubric_synth.run.work.segments import KEPT, Place
 from rubric_synth.tables import read_text
@@ -258,7 +259,7 @@ class Index:
         database.execute("PRAGMA locking_mode = EXCLUSIVE")
         (version,) = database.execute("PRAGMA user_version").fetchone()
         if version not in {0, _VERSION}:
-            raise errors.WorkFolderError(
+            raise WorkFolderError(
                 f"{str(self._path)!r} has version {version}, this release reads {_VERSION}: "
                 f"use the release that wrote it, or delete {str(self._path)!r}*, which is "
                 "made again",
@@ -275,17 +276,15 @@ class Index:
             database.executescript(read_text("index.sql"))
         return database
 
-    def _translated(
-        self, error: sqlite3.Error
-    ) -> errors.WorkFolderError | errors.OutputError:
+    def _translated(self, error: sqlite3.Error) -> WorkFolderError | OutputError:
         """Return an error of SQLite as one of this package."""
         code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
         if code in _FULL:
             return unwritable(self._path, error, KEPT)
         return self._damaged(str(error))
 
-    def _damaged(self, problem: str) -> errors.WorkFolderError:
-        return errors.WorkFolderError(
+    def _damaged(self, problem: str) -> WorkFolderError:
+        return WorkFolderError(
             f"{str(self._path)!r} is damaged ({problem}): delete {str(self._path)!r}* and "
             "give the same command again. It is made again from the files beside it, and "
             "nothing is lost",

@@ -22,7 +22,13 @@ from rubric_synth.stages.llm.prompt import (
     load_prompts,
     shown_text,
 )
-from rubric_synth.stages.llm.replies import to_directive
+from rubric_synth.stages.llm.replies import (
+    AnalysisReply,
+    CheckedDraftReply,
+    DraftReply,
+    EnrichmentReply,
+    to_directive,
+)
 from rubric_synth.stages.stages import (
     CriterionDraft,
     Draft,
@@ -65,10 +71,10 @@ class LLMStages:
         Source: paper, §3.4, Stage 1.
         """
         value = await self._ask(
-            document, self._prompts.analysis, "analyse", replies.AnalysisReply
+            document, self._prompts.analysis, "analyse", AnalysisReply
         )
         return DocumentAnalysis.model_validate(
-            dict(replies.checked(replies.AnalysisReply, value))
+            dict(replies.checked(AnalysisReply, value))
         )
 
     async def synthesise(
@@ -83,10 +89,10 @@ class LLMStages:
         """
         task = self._prompts.for_synthesis(document, analysis)
         reply = replies.SynthesisReply
-        draft_reply = replies.DraftReply
+        draft_reply = DraftReply
         if asks_for_checks(self._config.task_types):
             reply = replies.CheckedSynthesisReply
-            draft_reply = replies.CheckedDraftReply
+            draft_reply = CheckedDraftReply
         value = await self._ask(document, task, "synthesise", reply)
         items = replies.items_of(value, name="drafts")
         refuse(RejectionReason.NO_QUESTION, "the model found none", when=not items)
@@ -117,8 +123,8 @@ class LLMStages:
         Source: paper, §3.4, Stage 3.
         """
         task = self._prompts.for_enrichment(document, draft)
-        value = await self._ask(document, task, "enrich", replies.EnrichmentReply)
-        items = replies.checked(replies.EnrichmentReply, value).criteria
+        value = await self._ask(document, task, "enrich", EnrichmentReply)
+        items = replies.checked(EnrichmentReply, value).criteria
         added = {item.id: item for item in items}
         repeated = len(items) - len(added)
         refuse(_OFF_SCHEMA, f"criteria: {repeated} ids again", when=bool(repeated))
@@ -167,10 +173,8 @@ class LLMStages:
             raise StageRefusal(RejectionReason.MODEL_UNAVAILABLE, detail) from None
         return replies.decoded(answer)
 
-    def _draft(self, reply: replies.DraftReply | replies.CheckedDraftReply) -> Draft:
-        task_type = (
-            reply.task_type if isinstance(reply, replies.CheckedDraftReply) else "open"
-        )
+    def _draft(self, reply: DraftReply | CheckedDraftReply) -> Draft:
+        task_type = reply.task_type if isinstance(reply, CheckedDraftReply) else "open"
         detail = f"task_type: {task_type}, which was not asked for"
         refuse(_OFF_SCHEMA, detail, when=task_type not in self._config.task_types)
         repeated = len(reply.criteria) - len(

@@ -21,6 +21,7 @@ from rubric_core.files import read_file
 from rubric_core.reward.estimators import GroupAdvantages
 from rubric_train_openrlhf.cluster.command import flags, refusals
 from rubric_train_openrlhf.cluster.rehearse import checking as check
+from rubric_train_openrlhf.cluster.rehearse.checking import Finding
 from rubric_train_openrlhf.cluster.settings import ClusterPaths
 from rubric_train_openrlhf.cluster.training.trainer_states import DeepSpeedStates
 from rubric_train_openrlhf.config.train import TrainConfig
@@ -38,7 +39,7 @@ _LARGEST_GAP = {"float32": 1e-3, "bfloat16": 5e-2}
 _WITH_FAKE = "a random model may earn nothing; with --judge fake rewards differ"
 
 
-def check_steps(config: TrainConfig, folder: RunFolder) -> check.Finding:
+def check_steps(config: TrainConfig, folder: RunFolder) -> Finding:
     """Every step is there, its figures are numbers, and some weight has moved."""
     rows = folder.read_metrics()
     steps = [row.step for row in rows]
@@ -72,7 +73,7 @@ def check_steps(config: TrainConfig, folder: RunFolder) -> check.Finding:
     )
 
 
-def check_rewards(config: TrainConfig, folder: RunFolder) -> Iterator[check.Finding]:
+def check_rewards(config: TrainConfig, folder: RunFolder) -> Iterator[Finding]:
     """Rewards are in [0, 1], and tell the responses of a group apart."""
     rows = [
         row for step in _rollouts(config, folder) for group in step for row in group
@@ -102,7 +103,7 @@ def check_rewards(config: TrainConfig, folder: RunFolder) -> Iterator[check.Find
         )
 
 
-def check_advantages(config: TrainConfig, folder: RunFolder) -> check.Finding:
+def check_advantages(config: TrainConfig, folder: RunFolder) -> Finding:
     """Recompute every advantage from the rewards on disk."""
     estimator = config.advantage
     if type(estimator) is not GroupAdvantages:
@@ -168,7 +169,7 @@ def _recomputed(
     )
 
 
-def check_sync(config: TrainConfig, folder: RunFolder) -> check.Finding:
+def check_sync(config: TrainConfig, folder: RunFolder) -> Finding:
     """After an update the engines must sample from the new weights."""
     rows = folder.read_metrics()
     gaps = [row.cluster.sampler_gap for row in rows if row.cluster is not None]
@@ -193,7 +194,7 @@ def check_sync(config: TrainConfig, folder: RunFolder) -> check.Finding:
     return check.passed(f"{gap}, with KL {rows[-1].kl:.3g} to the start")
 
 
-def check_heldout(config: TrainConfig, folder: RunFolder) -> check.Finding:
+def check_heldout(config: TrainConfig, folder: RunFolder) -> Finding:
     """One pass before training, and one after every step that is due."""
     if config.data.validation is None:
         return check.passed("none is asked for")
@@ -206,9 +207,7 @@ def check_heldout(config: TrainConfig, folder: RunFolder) -> check.Finding:
     return check.passed(f"{len(rows)} passes over {rows[-1].n} questions: {means}")
 
 
-def check_checkpoints(
-    config: TrainConfig, folder: RunFolder
-) -> Iterator[check.Finding]:
+def check_checkpoints(config: TrainConfig, folder: RunFolder) -> Iterator[Finding]:
     """The last checkpoint loads, and holds other weights than the start."""
     last = checkpoint_path(folder.checkpoints, step=config.steps)
     paths = last, refusals.model_path(config)
@@ -338,7 +337,7 @@ _JUDGES_OWN = ("judgements", "ledger", "report.html")
 
 def check_asymmetry(
     config: TrainConfig, folder: RunFolder, *, arguments: Collection[bytes] = ()
-) -> Iterator[check.Finding]:
+) -> Iterator[Finding]:
     """Search all that the policy's side may read for what it must not know.
 
     That is every file of the rehearsal but the task files and what only the judge reads: prompts,

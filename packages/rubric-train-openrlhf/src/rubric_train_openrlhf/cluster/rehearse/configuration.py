@@ -18,7 +18,9 @@ from pydantic import TypeAdapter, ValidationError
 from rubric_train_openrlhf.cluster.command import flags, refusals
 from rubric_train_openrlhf.cluster.planning import sizing
 from rubric_train_openrlhf.cluster.planning.plan import traps
+from rubric_train_openrlhf.cluster.planning.sizing import GB, GPUS
 from rubric_train_openrlhf.cluster.rehearse import checking as check
+from rubric_train_openrlhf.cluster.rehearse.checking import EndedError, Finding, Subject
 from rubric_train_openrlhf.config.train import TrainConfig, parse_config, written_at
 from rubric_train_openrlhf.errors import PolicyLoadError, TrainConfigError
 from rubric_train_openrlhf.policy.shape import ModelShape, model_shape
@@ -30,7 +32,7 @@ class PartialConfig(TrainConfig):
     def __getattr__(self, name: str) -> Any:
         """Refuse a section that could not be read."""
         if name in TrainConfig.model_fields:
-            raise check.EndedError(check.needs("configuration"))
+            raise EndedError(check.needs("configuration"))
         raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
 
 
@@ -62,7 +64,7 @@ def _key_in(problem: str) -> str:
     return (match[1] or match[0]) if (match := _KEY.search(problem)) else ""
 
 
-def check_configuration(subject: check.Subject) -> Iterable[check.Finding]:
+def check_configuration(subject: Subject) -> Iterable[Finding]:
     """Every key and value, and what the sections require of each other."""
     request = subject.request
     try:
@@ -94,13 +96,13 @@ def check_configuration(subject: check.Subject) -> Iterable[check.Finding]:
     ]
 
 
-def check_refusals(subject: check.Subject) -> check.Finding:
+def check_refusals(subject: Subject) -> Finding:
     """Check the configuration for what OpenRLHF cannot do."""
     refusals.check_expressible(subject.known)
     return check.passed("OpenRLHF can do everything that is asked for")
 
 
-def check_flags(subject: check.Subject) -> Iterable[check.Finding]:
+def check_flags(subject: Subject) -> Iterable[Finding]:
     """Read the command with the parser of the OpenRLHF that is installed here."""
     config = subject.known
     path = subject.model_folder or config.out
@@ -133,7 +135,7 @@ def check_flags(subject: check.Subject) -> Iterable[check.Finding]:
     ]
 
 
-def check_traps(subject: check.Subject) -> Iterable[check.Finding]:
+def check_traps(subject: Subject) -> Iterable[Finding]:
     """Warn of settings that run, but seldom do what was meant."""
     return [check.warning(trap, where=_key_in(trap)) for trap in traps(subject.known)]
 
@@ -143,7 +145,7 @@ _LONGEST_PATH = 120
 _ANOTHER_OUT = "choose another `out`"
 
 
-def check_output_folder(subject: check.Subject) -> Iterable[check.Finding]:
+def check_output_folder(subject: Subject) -> Iterable[Finding]:
     """Make a folder beside the run's and take it away again; a run in it must be meant."""
     out = subject.known.out
     try:
@@ -157,7 +159,7 @@ def check_output_folder(subject: check.Subject) -> Iterable[check.Finding]:
     if not parent.is_dir():
         detail = f"{place} is a file, so that no run folder can be at {str(out)!r}"
         return [check.failed(detail, remedy=_ANOTHER_OUT)]
-    run: list[check.Finding] = []
+    run: list[Finding] = []
     if holds_run:
         holding = check.warning(
             f"{str(out)!r} holds a run already",
@@ -190,7 +192,7 @@ _LARGE = ("torch", "transformers", "ray", "deepspeed", "vllm", "openrlhf")
 """Packages on whose import a process of a run spends its start."""
 
 
-def check_bytecode(_: check.Subject) -> check.Finding:
+def check_bytecode(_: Subject) -> Finding:
     """Check whether what every process imports is compiled once, or by each of them."""
     specs = {name: spec for name in _LARGE if (spec := find_spec(name)) and spec.origin}
     compiled = {
@@ -211,7 +213,7 @@ def check_bytecode(_: check.Subject) -> check.Finding:
     )
 
 
-def _shape(subject: check.Subject) -> ModelShape:
+def _shape(subject: Subject) -> ModelShape:
     """The model's sizes.
 
     Raises:
@@ -222,9 +224,9 @@ def _shape(subject: check.Subject) -> ModelShape:
     try:
         shape = model_shape(folder) if folder else None
     except PolicyLoadError:
-        raise check.EndedError(check.needs("model")) from None
+        raise EndedError(check.needs("model")) from None
     if shape is None:
-        raise check.EndedError(
+        raise EndedError(
             check.unchecked(
                 f"the sizes of {subject.model_name!r} are not known",
                 where="model.path",
@@ -234,19 +236,19 @@ def _shape(subject: check.Subject) -> ModelShape:
     return shape
 
 
-def _gpus(subject: check.Subject) -> tuple[sizing.Gpu, ...]:
+def _gpus(subject: Subject) -> tuple[sizing.Gpu, ...]:
     """Return the GPU of this machine if it is one of the cluster's, or else the usual ones."""
     if subject.request.on_cluster and torch.cuda.is_available():
         properties = cast("Any", torch.cuda.get_device_properties(0))
         return (
-            sizing.GPUS[0]._replace(
+            GPUS[0]._replace(
                 name=properties.name, memory=float(properties.total_memory)
             ),
         )
-    return sizing.GPUS
+    return GPUS
 
 
-def check_memory(subject: check.Subject) -> Iterator[check.Finding]:
+def check_memory(subject: Subject) -> Iterator[Finding]:
     """Work out whether each phase of a step fits on a GPU."""
     config = subject.known
     shape = _shape(subject)
@@ -260,11 +262,11 @@ def check_memory(subject: check.Subject) -> Iterator[check.Finding]:
         needed = sum(parts.values())
         cache = sizing.engine_room(config, shape, gpu).cache
         used = (
-            f"{gpu.name}: {needed / sizing.GB:.0f} of {gpu.memory / sizing.GB:.0f} GB "
-            f"while {phase}, of which {largest} {parts[largest] / sizing.GB:.0f}"
+            f"{gpu.name}: {needed / GB:.0f} of {gpu.memory / GB:.0f} GB "
+            f"while {phase}, of which {largest} {parts[largest] / GB:.0f}"
         )
         if cache > 0 and needed <= gpu.memory:
-            room = f"{cache / sizing.GB:.0f} GB for an engine's cache"
+            room = f"{cache / GB:.0f} GB for an engine's cache"
             yield check.passed(f"{used}; {room}")
             continue
         if cache <= 0:
@@ -282,7 +284,7 @@ _FIRST_AND_BEST = 2
 _BEING_WRITTEN = 1
 
 
-def check_disk(subject: check.Subject) -> check.Finding:
+def check_disk(subject: Subject) -> Finding:
     """Compare what checkpoints take at most, one being written, with what the disk of `out` has."""
     config = subject.known
     shape = _shape(subject)
@@ -312,7 +314,7 @@ _LARGEST_SHARE = 0.5
 """Share of a step's time from which on more judge servers are the cheapest way to speed it up."""
 
 
-def check_capacity(subject: check.Subject) -> check.Finding:
+def check_capacity(subject: Subject) -> Finding:
     """Compare the time of judging with the time of sampling that it hides behind."""
     gpu = _gpus(subject)[0]
     times = sizing.step_time(subject.known, _shape(subject), gpu)
@@ -331,7 +333,7 @@ def check_capacity(subject: check.Subject) -> check.Finding:
     return check.passed(detail)
 
 
-def check_only_on_gpus(subject: check.Subject) -> Iterator[check.Finding]:
+def check_only_on_gpus(subject: Subject) -> Iterator[Finding]:
     """Name what the production run does and this rehearsal could not do."""
     cluster = subject.known.cluster
     if cluster.device == "cpu":

@@ -25,6 +25,7 @@ from rubric_judge.judges.capabilities import fingerprint
 from rubric_judge.judges.load import load_replicas
 from rubric_judge.testing import FakeCall, FakeEndpoint
 from rubric_train_openrlhf.cluster.rehearse import checking as check
+from rubric_train_openrlhf.cluster.rehearse.checking import Finding, Subject
 from rubric_train_openrlhf.cluster.rehearse.stand_ins import made_tasks
 from rubric_train_openrlhf.cluster.rehearse.tasks import TRAIN
 from rubric_train_openrlhf.config.cluster import ClusterConfig
@@ -80,7 +81,7 @@ _PROGRAMS = {"claims": ClaimConfig(), "lexical": LexicalConfig()}
 _OPENAI_COMPATIBLE = ("openai/", "hosted_vllm/")
 
 
-def chosen(subject: check.Subject) -> Literal["config", "claims", "lexical", "fake"]:
+def chosen(subject: Subject) -> Literal["config", "claims", "lexical", "fake"]:
     """Say who judges a rehearsal.
 
     Raises:
@@ -104,7 +105,7 @@ def chosen(subject: check.Subject) -> Literal["config", "claims", "lexical", "fa
 
 
 @contextmanager
-def judging_with(subject: check.Subject) -> Generator[JudgeSpec]:
+def judging_with(subject: Subject) -> Generator[JudgeSpec]:
     """Keep the chosen judge's endpoint up, and say what its specification is."""
     spec = subject.known.judge.spec
     model = subject.known.judge.language_model
@@ -171,7 +172,7 @@ _CHECK_WITHIN_S = 40.0
 _ANSWER = "I do not know the answer to this question."
 
 
-def check_reachable(subject: check.Subject) -> check.Finding:
+def check_reachable(subject: Subject) -> Finding:
     """Build the configuration's own judge and ask whether it is there, whoever judges here.
 
     What does not answer is a failure, unless only the cluster can be expected to reach it.
@@ -213,7 +214,7 @@ def check_reachable(subject: check.Subject) -> check.Finding:
     )
 
 
-def check_contract(subject: check.Subject) -> check.Finding:
+def check_contract(subject: Subject) -> Finding:
     """Have the chosen judge score one task: one of the run's where they are here."""
     task = next(iter(subject.tasks.get(TRAIN, ())), made_tasks()[0])
     try:
@@ -238,7 +239,7 @@ def check_contract(subject: check.Subject) -> check.Finding:
     )
 
 
-def check_admission(subject: check.Subject) -> check.Finding:
+def check_admission(subject: Subject) -> Finding:
     """Say what the calibration masks of the tasks' criteria, and whether it is of this judge."""
     config = subject.known
     path = subject.known.judge.calibration

@@ -13,6 +13,7 @@ from rubric_core.data.end_tokens import end_tokens, settings_end
 from rubric_core.files import read_file
 from rubric_train_openrlhf.cluster.launching import preparation
 from rubric_train_openrlhf.cluster.rehearse import checking as check
+from rubric_train_openrlhf.cluster.rehearse.checking import Finding, Subject
 from rubric_train_openrlhf.errors import PolicyLoadError, TrainConfigError
 from rubric_train_openrlhf.policy import ChatCodec
 from rubric_train_openrlhf.policy_config import check_arguments
@@ -23,7 +24,7 @@ _VIEW = PolicyView(task_id="rehearsal", question="…")
 _TOKENIZERS = ("tokenizer.json", "tokenizer_config.json")
 
 
-def check_model(subject: check.Subject) -> Sequence[check.Finding]:
+def check_model(subject: Subject) -> Sequence[Finding]:
     """Architecture and weights: every file that the index names."""
     folder = subject.find_model()
     if folder is not None and folder.exists() and not folder.is_dir():
@@ -63,7 +64,7 @@ def _shown(folder: Path | None) -> str:
     return repr(None if folder is None else str(folder))
 
 
-def _misfits(subject: check.Subject, architecture: Any) -> Iterator[check.Finding]:
+def _misfits(subject: Subject, architecture: Any) -> Iterator[Finding]:
     """Sizes of the configuration that the model's do not allow."""
     cluster = subject.known.cluster
     longest = getattr(architecture, "max_position_embeddings", None)
@@ -92,7 +93,7 @@ def _misfits(subject: check.Subject, architecture: Any) -> Iterator[check.Findin
         yield check.failed(why, remedy=preparation.REMEDY)
 
 
-def _weights(subject: check.Subject, folder: Path, kind: str) -> check.Finding:
+def _weights(subject: Subject, folder: Path, kind: str) -> Finding:
     index = folder / _INDEX
     try:
         if index.is_file():
@@ -114,7 +115,7 @@ def _weights(subject: check.Subject, folder: Path, kind: str) -> check.Finding:
     return check.passed(f"{kind} with its weights at {str(folder)!r}")
 
 
-def check_tokenizer(subject: check.Subject) -> Sequence[check.Finding]:
+def check_tokenizer(subject: Subject) -> Sequence[Finding]:
     """Its own chat template, its end token, and text that comes back as it was."""
     folder = subject.model_folder
     if folder is None or not any((folder / name).is_file() for name in _TOKENIZERS):
@@ -160,7 +161,7 @@ def check_tokenizer(subject: check.Subject) -> Sequence[check.Finding]:
     return [*changed[:1], *_check_end(folder, codec, shown)]
 
 
-def _unusable(file: Path, error: Exception) -> check.Finding:
+def _unusable(file: Path, error: Exception) -> Finding:
     why = str(error).strip().partition("\n")[0]
     by = transformers.__version__
     return check.failed(
@@ -170,7 +171,7 @@ def _unusable(file: Path, error: Exception) -> check.Finding:
     )
 
 
-def _check_end(folder: Path, codec: ChatCodec, shown: str) -> Iterator[check.Finding]:
+def _check_end(folder: Path, codec: ChatCodec, shown: str) -> Iterator[Finding]:
     """The chat template, the tokenizer and the settings should name one token that ends a turn."""
     tokenizer: Any = AutoTokenizer.from_pretrained(folder, local_files_only=True)
     if not tokenizer.chat_template:

@@ -16,6 +16,14 @@ from rubric_train_openrlhf.cluster.rehearse import (
     tasks,
 )
 from rubric_train_openrlhf.cluster.rehearse import checking as check
+from rubric_train_openrlhf.cluster.rehearse.checking import (
+    TWO_STEPS,
+    Check,
+    Finding,
+    Report,
+    Request,
+    Subject,
+)
 from rubric_train_openrlhf.cluster.rehearse.stage import Ended, run_process, staged
 from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.errors import TrainConfigError
@@ -28,41 +36,41 @@ _READ = ("configuration",)
 _CAN_RUN = ("configuration", "what OpenRLHF can do")
 _API_BASE = "judge.spec.api_base"
 BEFORE = (
-    check.Check("configuration", configuration.check_configuration),
-    check.Check("what OpenRLHF can do", configuration.check_refusals),
-    check.Check("flags", configuration.check_flags, needs=_CAN_RUN),
-    check.Check("known traps", configuration.check_traps, needs=_READ),
-    check.Check("training tasks", tasks.check_training_tasks, where="data.train"),
-    check.Check("held-out tasks", tasks.check_heldout_tasks, where="data.validation"),
-    check.Check("tasks of a step", tasks.check_enough_tasks, where="rollout.prompts"),
-    check.Check("split", tasks.check_splits, where="data.validation"),
-    check.Check("leaks", tasks.check_leaks, where="data.leak_ngram"),
-    check.Check("warm start", tasks.check_warm_start, where="sft"),
-    check.Check("model", model.check_model, where="model.path"),
-    check.Check("tokenizer", model.check_tokenizer, where="model.path"),
-    check.Check("questions", tasks.check_questions, where="data.train"),
-    check.Check("prompt lengths", tasks.check_prompt_lengths, where="cluster.max_len"),
-    check.Check("judge reachable", judge.check_reachable, where="judge.spec"),
-    check.Check("judge's contract", judge.check_contract, where="judge.spec"),
-    check.Check("admission", judge.check_admission, where="judge.calibration"),
-    check.Check("output folder", configuration.check_output_folder, where="out"),
-    check.Check("disk", configuration.check_disk, needs=_READ, where="out"),
-    check.Check("memory", configuration.check_memory, needs=_READ, where="cluster"),
-    check.Check(
+    Check("configuration", configuration.check_configuration),
+    Check("what OpenRLHF can do", configuration.check_refusals),
+    Check("flags", configuration.check_flags, needs=_CAN_RUN),
+    Check("known traps", configuration.check_traps, needs=_READ),
+    Check("training tasks", tasks.check_training_tasks, where="data.train"),
+    Check("held-out tasks", tasks.check_heldout_tasks, where="data.validation"),
+    Check("tasks of a step", tasks.check_enough_tasks, where="rollout.prompts"),
+    Check("split", tasks.check_splits, where="data.validation"),
+    Check("leaks", tasks.check_leaks, where="data.leak_ngram"),
+    Check("warm start", tasks.check_warm_start, where="sft"),
+    Check("model", model.check_model, where="model.path"),
+    Check("tokenizer", model.check_tokenizer, where="model.path"),
+    Check("questions", tasks.check_questions, where="data.train"),
+    Check("prompt lengths", tasks.check_prompt_lengths, where="cluster.max_len"),
+    Check("judge reachable", judge.check_reachable, where="judge.spec"),
+    Check("judge's contract", judge.check_contract, where="judge.spec"),
+    Check("admission", judge.check_admission, where="judge.calibration"),
+    Check("output folder", configuration.check_output_folder, where="out"),
+    Check("disk", configuration.check_disk, needs=_READ, where="out"),
+    Check("memory", configuration.check_memory, needs=_READ, where="cluster"),
+    Check(
         "judge's capacity", configuration.check_capacity, needs=_READ, where=_API_BASE
     ),
-    check.Check("starting time", configuration.check_bytecode),
+    Check("starting time", configuration.check_bytecode),
 )
 """Before anything is started."""
 _RUN_NEEDS = (*_CAN_RUN, "flags", "judge's contract")
 
 
 def rehearse(
-    request: check.Request,
+    request: Request,
     *,
     progress: Progress | None = None,
-    on_failure: Callable[[check.Finding], object] = lambda _: None,
-) -> check.Report:
+    on_failure: Callable[[Finding], object] = lambda _: None,
+) -> Report:
     """Check a production configuration, run two steps of it on a CPU, and write the report.
 
     Args:
@@ -81,9 +89,9 @@ def rehearse(
     """
     _clear(request)
     started_s = time.perf_counter()
-    subject = check.Subject(request)
+    subject = Subject(request)
     shown = progress or Progress.silent()
-    findings: list[check.Finding] = []
+    findings: list[Finding] = []
 
     def tell_failures() -> None:
         for finding in findings:
@@ -97,10 +105,10 @@ def rehearse(
         findings += ask(BEFORE)
         if request.run:
             run = partial(_run_two_steps, on_start=tell_failures, progress=shown)
-            findings += ask((check.Check(check.TWO_STEPS, run, needs=_RUN_NEEDS),))
+            findings += ask((Check(TWO_STEPS, run, needs=_RUN_NEEDS),))
             if (small := subject.rehearsed) is not None:
                 findings += ask(_after(small, subject.arguments))
-    report = check.Report(
+    report = Report(
         config=str(request.source),
         stand_ins=tuple(subject.stand_ins),
         findings=tuple(findings),
@@ -111,8 +119,8 @@ def rehearse(
 
 
 def _run_two_steps(
-    subject: check.Subject, *, on_start: Callable[[], None], progress: Progress
-) -> check.Finding:
+    subject: Subject, *, on_start: Callable[[], None], progress: Progress
+) -> Finding:
     request = subject.request
     if lacking := [name for name in ("openrlhf", "vllm") if find_spec(name) is None]:
         return check.unchecked(
@@ -137,7 +145,7 @@ def _run_two_steps(
     return bad_ending(ended)
 
 
-def bad_ending(ended: Ended) -> check.Finding:
+def bad_ending(ended: Ended) -> Finding:
     """Say what is wrong with two steps that did not end well."""
     log = str(ended.log)
     if ended.status is None:
@@ -171,24 +179,22 @@ _AFTER = {
 }
 
 
-def _after(small: TrainConfig, arguments: frozenset[bytes]) -> tuple[check.Check, ...]:
+def _after(small: TrainConfig, arguments: frozenset[bytes]) -> tuple[Check, ...]:
     folder = RunFolder(small.out)
     search = partial(aftermath.check_asymmetry, small, folder, arguments=arguments)
     return (
         *(
-            check.Check(
-                name, lambda _, ask=ask: ask(small, folder), needs=(check.TWO_STEPS,)
-            )
+            Check(name, lambda _, ask=ask: ask(small, folder), needs=(TWO_STEPS,))
             for name, ask in _AFTER.items()
         ),
         # Also of a run that failed, whose logs and errors may say more than those of another.
-        check.Check("asymmetry", lambda _: search()),
+        Check("asymmetry", lambda _: search()),
         # Last, so that a reader sees what the verdict does not cover.
-        check.Check("only on GPUs", configuration.check_only_on_gpus),
+        Check("only on GPUs", configuration.check_only_on_gpus),
     )
 
 
-def _clear(request: check.Request) -> None:
+def _clear(request: Request) -> None:
     """Make room for a new rehearsal where an old one stands, and nowhere else."""
     if not 0 < request.deadline_s < float("inf"):
         raise TrainConfigError(

@@ -21,7 +21,8 @@ from rubric_judge import JudgeSpec, load_replicas
 from rubric_judge.judges.capabilities import fingerprint
 from rubric_judge.quality.calibration.record import read_calibration
 from rubric_train_openrlhf.cluster.orphans import end_session, words_of
-from rubric_train_openrlhf.cluster.rehearse import checking, judge, stand_ins
+from rubric_train_openrlhf.cluster.rehearse import judge, stand_ins
+from rubric_train_openrlhf.cluster.rehearse.checking import Subject
 from rubric_train_openrlhf.config.sections import PathModel
 from rubric_train_openrlhf.config.train import TrainConfig, dump_config, parse_config
 from rubric_train_openrlhf.policy import load_codec
@@ -119,7 +120,7 @@ def _without_names(config: TrainConfig) -> TrainConfig:
 
 
 @contextmanager
-def staged(subject: checking.Subject) -> Generator[TrainConfig]:
+def staged(subject: Subject) -> Generator[TrainConfig]:
     """Write tasks and a small model, keep the judge up, and give the configuration of the run.
 
     Raises:
@@ -175,7 +176,7 @@ def _sizes(run: TrainConfig, small: TrainConfig) -> str:
     )
 
 
-def _with_admission(subject: checking.Subject, config: TrainConfig) -> TrainConfig:
+def _with_admission(subject: Subject, config: TrainConfig) -> TrainConfig:
     """Mask what the run will mask, whoever judges here; not of tasks that are not the run's."""
     judging = config.judge
     out = subject.request.folder / "calibration.json"
@@ -204,7 +205,7 @@ def _with_admission(subject: checking.Subject, config: TrainConfig) -> TrainConf
 
 
 def _rehearsal_tasks(
-    subject: checking.Subject,
+    subject: Subject,
 ) -> tuple[Sequence[Task], Sequence[Task]]:
     """A few tasks to train on and a few held-out ones: the run's own with the shortest questions.
 
@@ -235,7 +236,7 @@ def _shortest(tasks: Sequence[Task], n: int) -> Sequence[Task]:
     return sorted(tasks, key=lambda task: len(task.policy_view().message))[:n]
 
 
-def _write_model(subject: checking.Subject, out: Path, *, texts: Sequence[str]) -> None:
+def _write_model(subject: Subject, out: Path, *, texts: Sequence[str]) -> None:
     folder = subject.model_folder
     name = subject.model_name
     seed = subject.known.seed

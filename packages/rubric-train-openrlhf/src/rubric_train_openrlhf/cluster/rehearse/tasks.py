@@ -10,6 +10,7 @@ from rubric_core import RubricFileError, Task
 from rubric_core.data.dataset import read_each_task
 from rubric_core.data.leak import by_holder, leaked_ngrams
 from rubric_train_openrlhf.cluster.rehearse import checking as check
+from rubric_train_openrlhf.cluster.rehearse.checking import Finding, Subject
 
 _REPORTED = 5
 """Lines that are reported one by one; the rest are counted."""
@@ -17,7 +18,7 @@ TRAIN = "data.train"
 HELDOUT = "data.validation"
 
 
-def check_training_tasks(subject: check.Subject) -> Iterable[check.Finding]:
+def check_training_tasks(subject: Subject) -> Iterable[Finding]:
     """Read every row of the training file; with `--data`, of that file instead."""
     configured = subject.known.data.train
     path = subject.request.data
@@ -34,7 +35,7 @@ def check_training_tasks(subject: check.Subject) -> Iterable[check.Finding]:
     return _read(subject, path, key=TRAIN)
 
 
-def check_heldout_tasks(subject: check.Subject) -> Iterable[check.Finding]:
+def check_heldout_tasks(subject: Subject) -> Iterable[Finding]:
     """Read every row of the held-out file, if the run has one."""
     path = subject.known.data.validation
     if path is None:
@@ -47,7 +48,7 @@ def check_heldout_tasks(subject: check.Subject) -> Iterable[check.Finding]:
     return _read(subject, path, key=HELDOUT)
 
 
-def _read(subject: check.Subject, path: Path, *, key: str) -> Iterable[check.Finding]:
+def _read(subject: Subject, path: Path, *, key: str) -> Iterable[Finding]:
     if path.exists() and not path.is_file():
         return [
             check.failed(
@@ -97,14 +98,14 @@ def _read(subject: check.Subject, path: Path, *, key: str) -> Iterable[check.Fin
     return findings
 
 
-def _first(problems: Sequence[check.Finding], others: str) -> Iterator[check.Finding]:
+def _first(problems: Sequence[Finding], others: str) -> Iterator[Finding]:
     """The first problems one by one, and how many more there are."""
     yield from problems[:_REPORTED]
     if (more := len(problems) - _REPORTED) > 0:
         yield check.failed(f"and {more} more {others}")
 
 
-def check_enough_tasks(subject: check.Subject) -> check.Finding:
+def check_enough_tasks(subject: Subject) -> Finding:
     """A step should not ask the same question twice."""
     prompts = subject.known.rollout.prompts
     tasks = len(subject.train_tasks)
@@ -117,7 +118,7 @@ def check_enough_tasks(subject: check.Subject) -> check.Finding:
     )
 
 
-def check_splits(subject: check.Subject) -> check.Finding:
+def check_splits(subject: Subject) -> Finding:
     """No document may be on both sides of the split."""
     train = subject.train_tasks
     heldout = subject.heldout_tasks
@@ -134,7 +135,7 @@ def check_splits(subject: check.Subject) -> check.Finding:
     return check.passed(f"no document of {len(heldout)} held-out tasks is trained on")
 
 
-def check_leaks(subject: check.Subject) -> Iterable[check.Finding]:
+def check_leaks(subject: Subject) -> Iterable[Finding]:
     """No prompt may hold a run of words of its passage, its rubric or its reference answer."""
     n = subject.known.data.leak_ngram
     tasks = {
@@ -154,7 +155,7 @@ def check_leaks(subject: check.Subject) -> Iterable[check.Finding]:
     return _first(leaks, "questions or contexts do")
 
 
-def _leak(held_by: str, task: str, n: int, sources: str) -> check.Finding:
+def _leak(held_by: str, task: str, n: int, sources: str) -> Finding:
     if held_by == "question":
         return check.failed(
             f"the question of task {task} shares {n} or more words in a row with its "
@@ -168,7 +169,7 @@ def _leak(held_by: str, task: str, n: int, sources: str) -> check.Finding:
     )
 
 
-def check_warm_start(subject: check.Subject) -> check.Finding:
+def check_warm_start(subject: Subject) -> Finding:
     """A warm start needs reference answers."""
     sft = subject.known.sft
     if sft is None:
@@ -188,7 +189,7 @@ def check_warm_start(subject: check.Subject) -> check.Finding:
     return check.passed(f"{answered} of {len(tasks)} tasks have a reference answer")
 
 
-def check_questions(subject: check.Subject) -> Iterator[check.Finding]:
+def check_questions(subject: Subject) -> Iterator[Finding]:
     """Look for questions that would be read as something else, or scored in two ways."""
     tasks = (*subject.train_tasks, *subject.heldout_tasks)
     same: dict[str, list[Task]] = {}
@@ -232,7 +233,7 @@ def check_questions(subject: check.Subject) -> Iterator[check.Finding]:
         )
 
 
-def _special_tokens(subject: check.Subject) -> set[str]:
+def _special_tokens(subject: Subject) -> set[str]:
     folder = subject.model_folder
     if subject.codec is None or folder is None:
         return set()
@@ -245,7 +246,7 @@ def _special_tokens(subject: check.Subject) -> set[str]:
     )
 
 
-def _named(subject: check.Subject, tasks: Sequence[Task]) -> str:
+def _named(subject: Subject, tasks: Sequence[Task]) -> str:
     shown = [subject.place(task.task_id) for task in tasks[:_REPORTED]]
     more = f" and {len(tasks) - _REPORTED} more" if len(tasks) > _REPORTED else ""
     return f"{', '.join(shown)}{more}"
@@ -255,7 +256,7 @@ _TEMPLATE_BYTES = 256
 """Room for a chat template around a question; a system text of Llama 3.1's has some 130 bytes."""
 
 
-def check_prompt_lengths(subject: check.Subject) -> Iterable[check.Finding]:
+def check_prompt_lengths(subject: Subject) -> Iterable[Finding]:
     """Count each prompt's tokens against what `cluster.max_len` leaves beside a response."""
     config = subject.known
     codec = subject.codec

@@ -11,7 +11,7 @@ from rubric_synth.stages.extractive.claims import Passage
 from rubric_synth.stages.extractive.corpus_terms import CorpusTerms
 from rubric_synth.stages.extractive.facts import api, opening, prose, questions
 from rubric_synth.stages.extractive.facts.fact import Fact, criteria_of
-from rubric_synth.stages.stages import CriterionDraft
+from rubric_synth.stages.stages import CriterionDraft, Draft
 
 _FEWEST = 4
 """Fewest facts that a question about a page asks for."""
@@ -21,7 +21,7 @@ def api_fact_drafts(
     document: Document,
     terms: CorpusTerms,
     most: int,
-) -> list[stages.Draft]:
+) -> list[Draft]:
     """Write the drafts of an API entry, each of facts of its own.
 
     Args:
@@ -47,12 +47,12 @@ def api_fact_drafts(
     left = api.api_facts(entry, terms)
     notes = api.note_facts(entry)
     known = len(left) + len(notes)
-    drafts: list[stages.Draft] = []
+    drafts: list[Draft] = []
     while len(drafts) < most:
         facts = api.chosen(left, notes)
         if not _are_enough(facts):
             break
-        draft = stages.Draft(
+        draft = Draft(
             question=questions.question_of(entry, facts),
             passage=document.text,
             criteria=_with_keywords(facts, terms),
@@ -88,7 +88,7 @@ def prose_fact_draft(
     document: Document,
     terms: CorpusTerms,
     product: str = "",
-) -> stages.Draft | None:
+) -> Draft | None:
     """Write the draft of a passage; None where it states too few facts.
 
     Args:
@@ -105,7 +105,7 @@ def prose_fact_draft(
         chosen = [fact for fact in chosen if not opening.needs_opening(fact)]
     if len(chosen) < FEWEST_BY_RULES:
         return None
-    return stages.Draft(
+    return Draft(
         question=opening.question_of(chosen, passage, product),
         passage=passage.text,
         criteria=_with_keywords(chosen, terms),
