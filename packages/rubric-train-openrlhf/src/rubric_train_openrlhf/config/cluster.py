@@ -6,7 +6,13 @@ from typing import Annotated, Literal, Self, cast
 from pydantic import Field, field_validator, model_validator
 
 from rubric_core.schema.sealed import Many
-from rubric_train_openrlhf.config.sections import OptimConfig, RolloutConfig, leaves
+from rubric_train_openrlhf.config.sections import (
+    Count,
+    OptimConfig,
+    ProperFraction,
+    RolloutConfig,
+    leaves,
+)
 from rubric_train_openrlhf.policy_config import Section
 
 FlagValue = bool | int | float | str | tuple[int | float | str, ...]
@@ -19,11 +25,11 @@ _MOST_NAMED = 6
 class LoraConfig(Section):
     """Low-rank adapters, merged into the weights when the warm start is over."""
 
-    rank: Annotated[int, Field(ge=1)] = 64
+    rank: Count = 64
     """Rank of an adapter."""
-    alpha: Annotated[int, Field(ge=1)] = 128
+    alpha: Count = 128
     """Scale of an adapter, divided by the rank."""
-    dropout: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.0
+    dropout: ProperFraction = 0.0
     """Share of an adapter's inputs that is dropped in training."""
     targets: Many[str] = ("all-linear",)
     """Names of the layers that get one; `all-linear` is every linear layer but the output's."""
@@ -34,16 +40,16 @@ class WarmStartConfig(Section):
 
     lora: LoraConfig | None = None
     """Train adapters; without them all weights are trained."""
-    micro_batch: Annotated[int, Field(ge=1)] = 1
+    micro_batch: Count = 1
     """Examples per forward and backward pass on one GPU."""
 
 
 class EngineConfig(Section):
     """The vLLM engines that sample responses."""
 
-    count: Annotated[int, Field(ge=1)] | None = None
+    count: Count | None = None
     """Engines; by default as many as the GPUs for them hold."""
-    tensor_parallel: Annotated[int, Field(ge=1)] = 1
+    tensor_parallel: Count = 1
     """GPUs of one engine."""
     memory_frac: Annotated[float, Field(gt=0.0, le=1.0)] = 0.6
     """Share of a GPU's memory for an engine's weights and its cache of keys and values."""
@@ -53,7 +59,7 @@ class EngineConfig(Section):
     """No CUDA graphs: slower, starts sooner, less memory."""
     prefix_caching: bool = True
     """Compute the prompt of a group once."""
-    max_sequences: Annotated[int, Field(ge=1)] = 256
+    max_sequences: Count = 256
     """Responses that an engine samples at once, if its cache holds them."""
     seeded: bool = True
     """Give every response a seed of its own, which costs a little time: a resumed run samples what
@@ -79,7 +85,7 @@ class DeepspeedConfig(Section):
     """Put the responses of a pass in one row instead of padding them; needs flash attention."""
     grad_accumulation: Literal["float32", "bfloat16"] = "float32"
     """Number format in which gradients of several passes are added up."""
-    forward_micro_batch: Annotated[int, Field(ge=1)] = 8
+    forward_micro_batch: Count = 8
     """Responses per pass on one GPU where log-probabilities are taken without gradients."""
 
     @field_validator("zero_stage", mode="before")
@@ -101,7 +107,7 @@ class RayConfig(Section):
     a cluster on this machine and ends it."""
     dashboard: str | None = None
     """`http://host:8265`: hand the run in there with `ray job submit` and follow it."""
-    cpus: Annotated[int, Field(ge=1)] | None = None
+    cpus: Count | None = None
     """CPUs of a cluster that the run starts; by default those of the machine, and at least as many
     as its processes ask for."""
 
@@ -129,9 +135,9 @@ class RayConfig(Section):
 class ClusterConfig(Section):
     """Layout of a run of OpenRLHF; the default is one node of 8 GPUs that all models share."""
 
-    nodes: Annotated[int, Field(ge=1)] = 1
+    nodes: Count = 1
     """Machines."""
-    gpus_per_node: Annotated[int, Field(ge=1)] = 8
+    gpus_per_node: Count = 8
     """GPUs of each machine; on a CPU, processes that take their part."""
     judge_gpus_per_node: Annotated[int, Field(ge=0)] = 0
     """GPUs of each machine that the run leaves to servers of the judge that you start there."""

@@ -29,6 +29,10 @@ LOWEST_TEMPERATURE = 1e-3
 HIGHEST_TEMPERATURE = 1e3
 LARGEST_BATCH = 65_536
 """Bound on what is held at once along one axis; a slip of the pen is found before memory is."""
+Count = Annotated[int, Field(ge=1)]
+BatchCount = Annotated[int, Field(ge=1, le=LARGEST_BATCH)]
+ProperFraction = Annotated[float, Field(ge=0.0, lt=1.0)]
+"""A fraction below one."""
 
 
 _HELDOUT = Decoding()
@@ -49,18 +53,18 @@ class DataConfig(Section):
 class RolloutConfig(Section):
     """Sampling of responses."""
 
-    prompts: Annotated[int, Field(ge=1, le=LARGEST_BATCH)] = 64
+    prompts: BatchCount = 64
     """Prompts per step (P; the paper's B)."""
-    group_size: Annotated[int, Field(ge=1, le=LARGEST_BATCH)] = 32
+    group_size: BatchCount = 32
     """Responses per prompt (G); at least 2."""
-    max_new_tokens: Annotated[int, Field(ge=1)] = _HELDOUT.max_tokens
+    max_new_tokens: Count = _HELDOUT.max_tokens
     """Longest response, its thought included; what reaches it counts as truncated, and so does a
     thought that does not end."""
     temperature: Annotated[
         float, Field(ge=LOWEST_TEMPERATURE, le=HIGHEST_TEMPERATURE)
     ] = 1.0
     """Sampling temperature; log-probabilities are taken at it too."""
-    micro_batch: Annotated[int, Field(ge=1)] = 8
+    micro_batch: Count = 8
     """Prompts whose groups are sampled together, and then judged while the next are sampled."""
 
 
@@ -69,9 +73,9 @@ class JudgingConfig(Section):
 
     spec: JudgeSpec = Field(default_factory=ClaimConfig)
     """The judge."""
-    workers: Annotated[int, Field(ge=1, le=LARGEST_BATCH)] = 32
+    workers: BatchCount = 32
     """Judge calls in flight (the paper's N_workers)."""
-    micro_batch: Annotated[int, Field(ge=1)] = 4
+    micro_batch: Count = 4
     """Responses that one worker takes at a time."""
     hedge: Hedging | None = None
     """Ask a second time for stragglers, up to a share of extra calls; off when left out."""
@@ -91,7 +95,7 @@ class JudgingConfig(Section):
     max_invalid_frac: Fraction = 0.5
     """More answers out of contract than this share stop the run: of all responses that were judged
     for a step so far, those that dynamic sampling dropped included, or of a held-out pass."""
-    max_unavailable_frac: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.5
+    max_unavailable_frac: ProperFraction = 0.5
     """More unreachable judgements than this share stop the run; counted as `max_invalid_frac`."""
 
     @property
@@ -109,9 +113,9 @@ class AuditConfig(Section):
 
     spec: JudgeSpec
     """The audit judge: as judge.spec, with another model, prompt or granularity."""
-    workers: Annotated[int, Field(ge=1, le=LARGEST_BATCH)] = 8
+    workers: BatchCount = 8
     """Calls of the audit judge in flight."""
-    micro_batch: Annotated[int, Field(ge=1)] = 1
+    micro_batch: Count = 1
     """Responses that one worker takes at a time."""
     hedge: Hedging | None = None
     """Ask a second time for stragglers, up to a share of extra calls; off when left out."""
@@ -127,7 +131,7 @@ class AuditConfig(Section):
     alpha: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.05
     """Highest probability that a run is ever alarmed whose judges drift by no more than
     `tolerance`."""
-    tolerance: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.05
+    tolerance: ProperFraction = 0.05
     """Rise of the mean of training reward less audit reward that is allowed, of a reward in
     [0, 1]; in steps of .005."""
     on_divergence: OnDivergence = "log"
@@ -138,14 +142,14 @@ class AuditConfig(Section):
 class DynamicSamplingConfig(Section):
     """Train only on groups with a spread of rewards (DAPO)."""
 
-    max_resample_rounds: Annotated[int, Field(ge=1)] = 8
+    max_resample_rounds: Count = 8
     """Rounds of new prompts for those that were dropped, before the run stops."""
 
 
 class LengthPenaltyConfig(Section):
     """Soft overlong penalty (DAPO)."""
 
-    buffer_tokens: Annotated[int, Field(ge=1)]
+    buffer_tokens: Count
     """The penalty grows from 0 to −1 over the last so many tokens before max_new_tokens. As there,
     all sampled tokens count, those of a thought and the end token too."""
 
@@ -155,7 +159,7 @@ class ShapingConfig(Section):
 
     length_penalty: LengthPenaltyConfig | None = None
     """Discourage responses near truncation."""
-    alpha_stop: Annotated[float, Field(ge=0.0, lt=1.0)] | None = None
+    alpha_stop: ProperFraction | None = None
     """Multiply the reward of a response without its stop token, or whose thought does not end, by
     this."""
 
@@ -175,7 +179,7 @@ class RubricWeightsConfig(Section):
     """Factor of a criterion on which its group agrees."""
     most: Annotated[float, Field(ge=1.0, allow_inf_nan=False)] = 4.0
     """Greatest factor."""
-    dropout: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.0
+    dropout: ProperFraction = 0.0
     """Share of a rubric's criteria that are left out, drawn for each step and task."""
 
     def misfits(self, advantage: AdvantageEstimator) -> Iterator[str]:
@@ -196,10 +200,10 @@ class RubricWeightsConfig(Section):
 class OptimConfig(OptimizerConfig):
     """AdamW, its schedule, and how a rollout batch is cut into updates."""
 
-    updates_per_rollout: Annotated[int, Field(ge=1)] = 1
+    updates_per_rollout: Count = 1
     """Optimiser updates per rollout batch, each on an equal share of its responses; the paper makes
     one, of all of them."""
-    micro_batch: Annotated[int, Field(ge=1)] = 16
+    micro_batch: Count = 16
     """Responses per forward and backward pass; changes memory, not the update."""
     gradient_checkpointing: bool = False
     """Recompute activations in the backward pass: slower, less memory."""
@@ -211,11 +215,11 @@ class OptimConfig(OptimizerConfig):
 class ValidationConfig(Section):
     """Held-out reward while training."""
 
-    every: Annotated[int, Field(ge=1)] = 10
+    every: Count = 10
     """Steps between two passes; there is one before training and one after it too."""
-    questions: Annotated[int, Field(ge=1)] | None = None
+    questions: Count | None = None
     """The first so many validation tasks; all of them by default."""
-    samples: Annotated[int, Field(ge=1, le=LARGEST_BATCH)] = 1
+    samples: BatchCount = 1
     """Responses per question."""
     temperature: Annotated[float, Field(ge=0.0, le=HIGHEST_TEMPERATURE)] = (
         _HELDOUT.temperature
@@ -227,9 +231,9 @@ class ValidationConfig(Section):
 class CheckpointConfig(Section):
     """Checkpoints that are kept on disk."""
 
-    every: Annotated[int, Field(ge=1)] = 10
+    every: Count = 10
     """Steps between two checkpoints."""
-    keep: Annotated[int, Field(ge=1)] = 2
+    keep: Count = 2
     """Newest checkpoints to keep, beside the first and the best."""
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     """Number format of the policies; `auto` is that of the model's folder. What a run goes on from

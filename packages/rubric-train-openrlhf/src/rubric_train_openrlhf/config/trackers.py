@@ -7,11 +7,13 @@ from pydantic import Field, PositiveInt
 
 from rubric_train_openrlhf.policy_config import Section
 
+_Text = Annotated[str, Field(min_length=1)]
+
 
 class _Tracker(Section):
     """Settings of every tracker."""
 
-    run_name: Annotated[str, Field(min_length=1)] | None = None
+    run_name: _Text | None = None
     """Name of the run there; that of the run folder when left out."""
     tables_every: PositiveInt | None = None
     """Steps between two tables of answers with their rewards; none when left out."""
@@ -26,9 +28,9 @@ class WandbTracker(_Tracker):
     """Weights & Biases. The key is the variable WANDB_API_KEY, or that of `wandb login`."""
 
     type: Literal["wandb"] = "wandb"
-    project: Annotated[str, Field(min_length=1)] = "rubric-train"
+    project: _Text = "rubric-train"
     """Project."""
-    entity: Annotated[str, Field(min_length=1)] | None = None
+    entity: _Text | None = None
     """User or team; the key's own when left out."""
     mode: Literal["online", "offline"] = "online"
     """`offline` writes below `trackers/wandb` of the run folder, for `wandb sync`."""
@@ -38,11 +40,11 @@ class MlflowTracker(_Tracker):
     """MLflow."""
 
     type: Literal["mlflow"] = "mlflow"
-    uri: Annotated[str, Field(min_length=1)] | None = None
+    uri: _Text | None = None
     """Server or store, such as `http://host:5000` or `sqlite:///mlflow.db`; when left out, the
     variable MLFLOW_TRACKING_URI, or MLflow's own default. A password belongs into
     MLFLOW_TRACKING_PASSWORD."""
-    experiment: Annotated[str, Field(min_length=1)] = "rubric-train"
+    experiment: _Text = "rubric-train"
     """Experiment; made where there is none."""
 
 
@@ -50,7 +52,7 @@ class TrackioTracker(_Tracker):
     """Trackio, whose files are where TRACKIO_DIR says."""
 
     type: Literal["trackio"] = "trackio"
-    project: Annotated[str, Field(min_length=1)] = "rubric-train"
+    project: _Text = "rubric-train"
     """Project."""
 
 

@@ -31,7 +31,7 @@ from rubric_train_openrlhf.policy_config import Section, SftConfig
 class PolicySettings(Section):
     """Settings that the policy's side of a run may know: no task file, no judge."""
 
-    steps: Annotated[int, Field(ge=1)]
+    steps: sections.Count
     """Rollout batches to train on."""
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     """All randomness of the run follows from it."""
@@ -93,7 +93,7 @@ class TrainConfig(PolicySettings):
     """Weights of criteria that change from group to group; the rubric's own unless given."""
     shaping: sections.ShapingConfig = Field(default_factory=sections.ShapingConfig)
     """Penalties."""
-    threads: Annotated[int, Field(ge=1)] | None = None
+    threads: sections.Count | None = None
     """CPU threads; a resumed run repeats the killed one bit by bit only with as many."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """`auto` takes a GPU if there is one."""
