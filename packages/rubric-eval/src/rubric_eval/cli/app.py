@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import anyio
 from cyclopts import Parameter
@@ -24,6 +24,7 @@ app = command_app(
     "rubric-eval",
     summary="Evaluate policies on held-out rubrics and on benchmarks, and compare them.",
 )
+app.default_parameter = Parameter.combine(app.default_parameter, Parameter(negative=()))
 
 
 def note(message: str) -> None:
@@ -72,7 +73,7 @@ class DecodingOptions(DrawOptions):
     max_tokens: int = 3072
     """Tokens after which an answer is cut; fewer where a model has no room for them."""
 
-    stop: Annotated[tuple[str, ...], Parameter(negative=())] = ()
+    stop: tuple[str, ...] = ()
     """Text that ends an answer; once or more."""
 
 

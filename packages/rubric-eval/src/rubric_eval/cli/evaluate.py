@@ -42,19 +42,17 @@ if TYPE_CHECKING:
 def heldout(  # noqa: PLR0913  # the flags of a command
     *models: str,
     tasks: Path,
-    judge: Annotated[tuple[str, ...], Parameter(negative=())],
+    judge: tuple[str, ...],
     out: Path,
-    seeds: Annotated[tuple[int, ...], Parameter(consume_multiple=True, negative=())] = (
-        0,
-    ),
+    seeds: Annotated[tuple[int, ...], Parameter(consume_multiple=True)] = (0,),
     samples: Positive = 1,
     decoding: DecodingOptions = GREEDY,
     limit: Positive | None = None,
     max_unavailable_frac: float = 0.05,
     workers: Positive = 32,
     calibration: Path | None = None,
-    controls: Annotated[bool, Parameter(negative=())] = False,
-    verbose: Annotated[bool, Parameter(negative=())] = False,
+    controls: bool = False,
+    verbose: bool = False,
 ) -> int:
     """Have models answer the same held-out questions, and judge all answers alike: Table 1.
 
@@ -145,10 +143,10 @@ def rejudge(
     folder: Path,
     *,
     tasks: Path,
-    judge: Annotated[tuple[str, ...], Parameter(negative=())],
+    judge: tuple[str, ...],
     max_unavailable_frac: float = 0.05,
     workers: Positive = 32,
-    verbose: Annotated[bool, Parameter(negative=())] = False,
+    verbose: bool = False,
 ) -> int:
     """Judge the answers of a held-out evaluation by further judges; nothing is generated.
 
@@ -191,17 +189,13 @@ def transfer(  # noqa: PLR0913  # the flags of a command
     out: Path,
     suite: Literal["paper", "likelihood", "stock"] = "paper",
     data: str | None = None,
-    benchmarks: Annotated[
-        tuple[str, ...], Parameter(consume_multiple=True, negative=())
-    ] = (),
-    seeds: Annotated[tuple[int, ...], Parameter(consume_multiple=True, negative=())] = (
-        0,
-    ),
+    benchmarks: Annotated[tuple[str, ...], Parameter(consume_multiple=True)] = (),
+    seeds: Annotated[tuple[int, ...], Parameter(consume_multiple=True)] = (0,),
     draw: DrawOptions = GREEDY_DRAW,
     max_tokens: Positive | None = None,
     limit: Positive | None = None,
     max_unavailable_frac: float = 0.05,
-    verbose: Annotated[bool, Parameter(negative=())] = False,
+    verbose: bool = False,
 ) -> int:
     """Have models answer the same benchmarks, and score all answers alike: Table 2.
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Literal
 
 import anyio
-from cyclopts import Parameter
 
 from rubric_core import ConfigError
 from rubric_core.configuration import validated
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 
 def compare(  # noqa: PLR0913  # each is an option of the command
     *folders: Path,
-    pair: Annotated[tuple[str, ...], Parameter(negative=())] = (),
+    pair: tuple[str, ...] = (),
     correction: Literal["holm", "bh", "none"] = "holm",
     family: Literal["benchmarks", "all"] = "benchmarks",
     confidence: float = 0.95,
@@ -29,7 +28,7 @@ def compare(  # noqa: PLR0913  # each is an option of the command
     resamples: int = 9999,
     seed: int = 0,
     out: Path | None = None,
-    accept_edited: Annotated[bool, Parameter(negative=())] = False,
+    accept_edited: bool = False,
 ) -> int:
     """Compare models on the same questions: paired, corrected for several benchmarks.
 
@@ -174,8 +173,8 @@ def report(  # noqa: PLR0913  # each is an option of the command
     training: Path | None = None,
     reliability: Path | None = None,
     tasks: Path | None = None,
-    reveal_grounding: Annotated[bool, Parameter(negative=())] = False,
-    accept_edited: Annotated[bool, Parameter(negative=())] = False,
+    reveal_grounding: bool = False,
+    accept_edited: bool = False,
 ) -> int:
     """Write report.html, one page that needs no network, and tables as Markdown, LaTeX and JSON.
 
@@ -231,8 +230,8 @@ def hacking(  # noqa: PLR0913  # each is an option of the command
     baseline: str | None = None,
     out: Path | None = None,
     workers: command.Positive = 32,
-    accept_edited: Annotated[bool, Parameter(negative=())] = False,
-    verbose: Annotated[bool, Parameter(negative=())] = False,
+    accept_edited: bool = False,
+    verbose: bool = False,
 ) -> int:
     """Look for signs that a policy learned the judge: length, hedging, echoes, a second judge.
 
