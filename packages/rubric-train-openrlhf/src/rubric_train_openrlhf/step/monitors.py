@@ -5,9 +5,9 @@ form. No figure is an alarm: they say where to read.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, Self
+from typing import Self
 
 from rubric_core import Answer, Task, Thought
 from rubric_judge.quality.signs import (
@@ -55,12 +55,8 @@ class Answers:
         return [answer for group in self.words_PG for answer in group]
 
 
-class Monitor(Protocol):
-    """A figure of the answers of a step."""
-
-    def __call__(self, answers: Answers, /) -> float:
-        """Compute it."""
-        ...
+Monitor = Callable[[Answers], float]
+"""A figure of the answers of a step."""
 
 
 def length(answers: Answers) -> float:

@@ -1,8 +1,9 @@
 """Near duplicates of prose: MinHash signatures of shingles, compared where they share a band."""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
-from typing import Protocol, cast
+from collections.abc import Iterator, Sequence
+from importlib import import_module
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,11 +20,6 @@ _WORD = re.compile(r"\w+")
 _GAP = re.compile(r"\W")
 
 
-class _Sketch(Protocol):
-    def update(self, pieces: list[str]) -> None: ...
-    def digest(self) -> list[int]: ...
-
-
 def signature(text: str) -> bytes:
     """Return the MinHash of a text's shingles, `PERMUTATIONS` numbers of 16 bits; b"" if wordless.
 
@@ -32,12 +28,10 @@ def signature(text: str) -> bytes:
     halves what a large collection takes.
     """
     # Loaded at its first use, so that importing this package stays quick.
-    import rensa
-
-    new_sketch = cast("Callable[[int, int], _Sketch]", rensa.RMinHash)  # pyright: ignore[reportUnknownMemberType, reportAttributeAccessIssue] - no stubs
-    sketch: _Sketch | None = None
+    rensa: Any = import_module("rensa")
+    sketch: Any = None
     for pieces in shingles(text):
-        sketch = sketch or new_sketch(PERMUTATIONS, _SEED)
+        sketch = sketch or rensa.RMinHash(PERMUTATIONS, _SEED)
         sketch.update(pieces)
     if sketch is None:
         return b""
