@@ -1,7 +1,5 @@
 """A model of a Hugging Face folder, loaded by lm-eval: prompts, and answers to them."""
 
-from __future__ import annotations
-
 import datetime as dt
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

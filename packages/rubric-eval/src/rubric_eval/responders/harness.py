@@ -1,7 +1,5 @@
 """Hugging Face folders, loaded by lm-eval's model and asked through their chat template."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from functools import partial

@@ -1,7 +1,5 @@
 """Counts over the tasks of a dataset folder, and the statistics and the page made from them."""
 
-from __future__ import annotations
-
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Sequence

@@ -5,8 +5,6 @@ architecture and by release of the library, and a name that is not known is swal
 error. So a way is not looked up but tried: on a few tokens, against a plain forward.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

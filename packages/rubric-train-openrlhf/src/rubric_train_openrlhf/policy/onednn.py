@@ -5,8 +5,6 @@ oneDNN takes the widest, but sums a long product in one go. Cut into the lengths
 results are as exact as MKL's, and 1.7 times as fast on an AMD EPYC with AVX-512.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Generator
 from contextlib import contextmanager

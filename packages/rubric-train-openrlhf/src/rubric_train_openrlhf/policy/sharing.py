@@ -7,8 +7,6 @@ padded batch, on a few tokens and on the longest response; where neither is righ
 reads its own prompt.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, cast

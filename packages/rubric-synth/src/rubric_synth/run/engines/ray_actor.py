@@ -3,8 +3,6 @@
 Nothing here loads Ray.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable, Iterable
