@@ -263,10 +263,11 @@ class _Folder:
                 self._unanswered.add(rejection.doc_hash)
             if rejection.doc_hash not in self._split_of:
                 self._rejected.add(rejection.doc_hash)
-        manifest_counts: dict[tuple[str, str], int] = {}
-        for stage, reasons in self._manifest.rejected_by_stage.items():
-            for reason, count in reasons.items():
-                manifest_counts[stage, reason] = count
+        manifest_counts = {
+            (stage, reason): count
+            for stage, reasons in self._manifest.rejected_by_stage.items()
+            for reason, count in reasons.items()
+        }
         for key in sorted(counts.keys() | manifest_counts.keys()):
             yield from _compared(
                 f"rejections ({', '.join(key)})",

@@ -231,9 +231,9 @@ def generated_documents(
     """
     for number in range(start, start + n):
         generator = random.Random(f"{seed} {number}")
-        theme: dict[str, list[str]] = {}
-        for kind, words in _WORDS.items():
-            theme[kind] = generator.sample(words, _OF_A_KIND)
+        theme = {
+            kind: generator.sample(words, _OF_A_KIND) for kind, words in _WORDS.items()
+        }
         process = theme["process"][0]
         material = theme["material"][0]
         place = theme["place"][0]

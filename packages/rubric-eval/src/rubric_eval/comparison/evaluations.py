@@ -77,11 +77,11 @@ def _criterion_differences(pair: Pair) -> _Parts:
     for name in a_values:
         if name not in b_values:
             continue
-        by_question: dict[str, float] = {}
-        for question, z in a_values[name].items():
-            if question in b_values[name] and question in paired:
-                by_question[question] = z - b_values[name][question]
-        parts["criterion", name] = by_question
+        parts["criterion", name] = {
+            question: z - b_values[name][question]
+            for question, z in a_values[name].items()
+            if question in b_values[name] and question in paired
+        }
     return parts
 
 
@@ -156,11 +156,12 @@ def compare_measured(
     columns = _columns(measured)
     names = list(dict.fromkeys(values.model for values in measured))
     chosen = _chosen_pairs(names, settings)
-    pairs: list[Pair] = []
-    for models in columns.values():
-        for a, b in chosen:
-            if a in models and b in models:
-                pairs.append(pairing.pair(models[a], models[b]))
+    pairs = [
+        pairing.pair(models[a], models[b])
+        for models in columns.values()
+        for a, b in chosen
+        if a in models and b in models
+    ]
     if not pairs:
         listed = "; ".join(map(_column_models, columns, columns.values()))
         raise ComparisonError(
@@ -268,10 +269,11 @@ def _notes(
 
 def _few_documents(tested: Sequence[PairedResult]) -> list[str]:
     """Note the benchmarks whose rewards are of few documents."""
-    few: dict[str, int] = {}
-    for result in tested:
-        if result.clusters < _FEW_CLUSTERS and result.measure is Measure.REWARD:
-            few[result.benchmark] = result.clusters
+    few = {
+        result.benchmark: result.clusters
+        for result in tested
+        if result.clusters < _FEW_CLUSTERS and result.measure is Measure.REWARD
+    }
     return [
         f"{name} has questions from {counted(documents, 'document')}: intervals from so "
         "few are rough"

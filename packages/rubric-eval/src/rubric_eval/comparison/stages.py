@@ -59,10 +59,11 @@ class Comparison(BaseModel):
 
         An interval that does not lie above zero is reported as no gain.
         """
-        rivals: dict[str, ComparisonRow] = {}
-        for name, row in self.controls.items():
-            if name not in self.not_rivals:
-                rivals[row.label] = row
+        rivals = {
+            row.label: row
+            for name, row in self.controls.items()
+            if name not in self.not_rivals
+        }
         last = list(self.stages.values())[-1]
         sentence = result_sentence(
             self.stages,
@@ -183,14 +184,15 @@ def compare(
                 f"no evaluation named {name!r}; there are {list(everything)!r}"
             )
         _refuse_questions(names[0], name, questions - set(everything[name].task_ids))
-    rows: dict[str, ComparisonRow] = {}
-    for name, heldout in everything.items():
-        rows[name] = ComparisonRow(
+    rows = {
+        name: ComparisonRow(
             **heldout.interval(confidence=confidence).model_dump(),
             label=(labels or {}).get(name, name.replace("_", " ")),
             zero_frac=heldout.zero_frac,
             criteria=heldout.criteria,
         )
+        for name, heldout in everything.items()
+    }
     return Comparison(
         judge=first.judge,
         confidence=confidence,

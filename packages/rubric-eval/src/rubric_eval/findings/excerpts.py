@@ -164,13 +164,11 @@ def _heldout_entries(
     *,
     is_revealed: bool,
 ) -> list[Entry]:
-    groups: dict[str, dict[str, Values]] = {}
-    for judge, models in evaluation.groups.items():
-        groups[judge] = _means(models)
+    groups = {judge: _means(models) for judge, models in evaluation.groups.items()}
     chosen = most_different(groups.values(), limit=MOST_HELDOUT)
-    answers: dict[str, dict[_Key, Entry]] = {}
-    for model in evaluation.models:
-        answers[model] = _answers(evaluation, model, set(chosen))
+    answers = {
+        model: _answers(evaluation, model, set(chosen)) for model in evaluation.models
+    }
     for judge, models in groups.items():
         for model in models:
             _add_scores(
@@ -210,9 +208,10 @@ def _compared(
     answers: Mapping[str, Mapping[_Key, Entry]],
 ) -> Entry:
     """Return a question's means by judge and model, and each model's first answers to it."""
-    means: dict[str, dict[str, float | None]] = {}
-    for judge, models in groups.items():
-        means[judge] = {model: values.get(id_) for model, values in models.items()}
+    means = {
+        judge: {model: values.get(id_) for model, values in models.items()}
+        for judge, models in groups.items()
+    }
     first_answers: dict[str, list[Entry]] = {}
     for model, entries in answers.items():
         keys = [key for key in sorted(entries) if key[0] == id_]

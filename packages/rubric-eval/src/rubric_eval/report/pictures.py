@@ -272,12 +272,10 @@ def _estimates(
     columns: Mapping[str, Mapping[str, ModelScore]],
 ) -> dict[str, list[Estimate | None]]:
     """Return each model's mean with its interval in each of these columns, by model."""
-    estimates: dict[str, list[Estimate | None]] = {}
-    for model, scores in by_model(columns).items():
-        estimates[model] = [
-            None if score is None else score.estimate for score in scores
-        ]
-    return estimates
+    return {
+        model: [None if score is None else score.estimate for score in scores]
+        for model, scores in by_model(columns).items()
+    }
 
 
 def _heldout(findings: Findings) -> Any:
@@ -288,9 +286,9 @@ def _heldout(findings: Findings) -> Any:
     bars(rewards, groups, _estimates({judge: models}), scale=100)
     title = f"Held-out rubric reward, % ({findings.level} interval)"
     rewards.set_title(title, loc="left")
-    shares: dict[str, list[Estimate]] = {}
-    for model, score in models.items():
-        shares[model] = [Estimate(score.zero_frac, n=score.n)]
+    shares = {
+        model: [Estimate(score.zero_frac, n=score.n)] for model, score in models.items()
+    }
     bars(zeros, groups, shares, scale=100)
     zeros.set_title("Answers with zero reward, %", loc="left")
     _legend(figure, rewards)

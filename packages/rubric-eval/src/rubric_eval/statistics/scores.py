@@ -58,14 +58,13 @@ def score(measured: Measured, *, confidence: float = 0.95) -> ModelScore:
     values: list[float] = []
     for values_K in measured.values_NK:
         values += [value for value in values_K if value is not None]
-    documents: set[str] = set()
-    for document, mean in zip(measured.clusters, measured.means_N, strict=True):
-        if mean is not None:
-            documents.add(document)
-    criteria: dict[str, float] = {}
-    for name, z in criterion_values(measured).items():
-        if len(z) >= FEWEST_QUESTIONS:
-            criteria[name] = fmean(z.values())
+    means = zip(measured.clusters, measured.means_N, strict=True)
+    documents = {document for document, mean in means if mean is not None}
+    criteria = {
+        name: fmean(z.values())
+        for name, z in criterion_values(measured).items()
+        if len(z) >= FEWEST_QUESTIONS
+    }
     is_above_chance = None
     if measured.chance is not None:
         is_above_chance = interval.is_above(measured.chance)

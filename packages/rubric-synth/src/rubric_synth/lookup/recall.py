@@ -61,9 +61,7 @@ def counts_of(task: Task) -> ContextCounts:
     if context is None:
         return ContextCounts()
     passage = _runs(task.grounding.reveal())
-    context_runs: set[_Run] = set()
-    for section in context:
-        context_runs |= _runs(section.text)
+    context_runs = {run for section in context for run in _runs(section.text)}
     share = len(passage & context_runs) / len(passage) if passage else 0.0
     return ContextCounts(
         tasks=1,

@@ -149,9 +149,7 @@ def _sphinx_items(
     parts: Mapping[str, Sequence[tuple[str, str]]],
 ) -> dict[str, list[ApiItem]]:
     """Return the items of a docstring with Sphinx fields, by part of the entry."""
-    kinds: dict[str, str] = {}
-    for name, kind in parts.get("type", ()):
-        kinds[name.lstrip("\\*")] = kind
+    kinds = {name.lstrip("\\*"): kind for name, kind in parts.get("type", ())}
     parameters: list[ApiItem] = []
     for argument, text in parts.get("parameters", ()):
         kind, _, name = argument.rpartition(" ")

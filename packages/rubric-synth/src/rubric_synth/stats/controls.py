@@ -269,10 +269,10 @@ def answers_of(tasks: Sequence[Task]) -> dict[str, dict[str, str]]:
         writers[_OTHER_REFERENCE] = lambda task: others[task.task_id]
     if all(task.context for task in tasks):
         writers |= of_context()
-    answers: dict[str, dict[str, str]] = {}
-    for name, write in writers.items():
-        answers[name] = {task.task_id: write(task) for task in tasks}
-    return answers
+    return {
+        name: {task.task_id: write(task) for task in tasks}
+        for name, write in writers.items()
+    }
 
 
 def of_context() -> dict[str, Callable[[Task], str]]:

@@ -115,10 +115,11 @@ def judge_figures(rows: Iterable[JudgementRow]) -> Iterator[tuple[str, float]]:
 
     Equal answers share one judgement, which counts once.
     """
-    counted: dict[tuple[str, str], Usage] = {}
-    for row in rows:
-        if row.result.usage is not None:
-            counted[row.task_id, row.result.model_dump_json()] = row.result.usage
+    counted = {
+        (row.task_id, row.result.model_dump_json()): row.result.usage
+        for row in rows
+        if row.result.usage is not None
+    }
     if not counted:
         return
     total = Usage()

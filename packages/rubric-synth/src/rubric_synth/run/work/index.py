@@ -143,9 +143,10 @@ class Index:
         marks = ", ".join("?" * len(wanted))
         query = f"SELECT document, settings, {columns} FROM outcomes WHERE document IN ({marks})"  # noqa: S608 - marks alone
         documents = [bytes.fromhex(line.doc_hash) for line in wanted]
-        outcomes: dict[tuple[bytes, bytes], tuple[Place, bool]] = {}
-        for document, settings, *place, settled in self._rows_of(query, *documents):
-            outcomes[document, settings] = (Place(*place), bool(settled))
+        outcomes = {
+            (document, settings): (Place(*place), bool(settled))
+            for document, settings, *place, settled in self._rows_of(query, *documents)
+        }
         return [
             outcomes.get((document, line.settings))
             for document, line in zip(documents, wanted, strict=True)

@@ -248,9 +248,10 @@ def _reasoning_mode(text: str) -> str:
     words = language.words(text[:_SAMPLE_CHARS])
     counts = Counter(stem(word) for word in words)
     modes: dict[str, str] = tables.read_table("words")["modes"]
-    scores: dict[str, int] = {}
-    for mode, cues in modes.items():
-        scores[mode] = sum(counts[stem(cue)] for cue in cues.split())
+    scores = {
+        mode: sum(counts[stem(cue)] for cue in cues.split())
+        for mode, cues in modes.items()
+    }
     best = max(scores, key=lambda mode: scores[mode])
     return best if scores[best] else "descriptive"
 

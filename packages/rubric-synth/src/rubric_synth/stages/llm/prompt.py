@@ -198,10 +198,11 @@ def _richest(
 ) -> list[int]:
     """Return the positions of the paragraphs to show."""
     counts = Counter(_WORD.findall(text.lower()))
-    weights: dict[str, float] = {}
-    for word, count in counts.items():
-        if count > 1 and word not in language.STOP_WORDS:
-            weights[word] = math.log(count)
+    weights = {
+        word: math.log(count)
+        for word, count in counts.items()
+        if count > 1 and word not in language.STOP_WORDS
+    }
 
     def rank(section: range) -> tuple[float, int]:
         density = _density(text, paragraphs, section, weights)
@@ -318,10 +319,7 @@ def prompt_hashes(config: LLMConfig) -> dict[str, str]:
     if asks_for_checks(config.task_types):
         for name in type_files(config.task_types):
             texts[name] = _text(name)
-    hashes: dict[str, str] = {}
-    for name, text in sorted(texts.items()):
-        hashes[name] = text_sha256(text)
-    return hashes
+    return {name: text_sha256(text) for name, text in sorted(texts.items())}
 
 
 def type_files(task_types: Sequence[TaskType]) -> list[str]:

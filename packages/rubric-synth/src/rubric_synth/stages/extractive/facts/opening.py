@@ -50,11 +50,9 @@ def written_in(text: str) -> Written:
 def names_of(text: str) -> frozenset[str]:
     """Return the words that a text writes with a capital inside sentences more often than not."""
     capital, small = written_in(text)
-    names: set[str] = set()
-    for word, count in capital.items():
-        if count > small[word.lower()]:
-            names.add(word)
-    return frozenset(names)
+    return frozenset(
+        word for word, count in capital.items() if count > small[word.lower()]
+    )
 
 
 def product_of(document: Document) -> str:

@@ -77,10 +77,7 @@ def _description(
 ) -> list[str]:
     """Return the sentences of a description, with the names in them in code marks."""
     known = names | wording.code_name(function)
-    words: set[str] = set()
-    for item in items:
-        if item.name.isalpha() and len(item.name) > 1:
-            words.add(item.name)
+    words = {item.name for item in items if item.name.isalpha() and len(item.name) > 1}
     sentences: list[str] = []
     for raw in _sentences(items[0].description, names):
         sentence = _PATTERNS["aside"].sub("", raw)

@@ -100,10 +100,8 @@ def subtree(token: Token, without: Sequence[str] = ()) -> list[Token]:
         token: The word.
         without: Kinds of dependents that are left out with all of theirs.
     """
-    dropped: set[int] = set()
-    for part in token.children:
-        if part.dep_ in without:
-            dropped |= {word.i for word in part.subtree}
+    left_out = [part for part in token.children if part.dep_ in without]
+    dropped = {word.i for part in left_out for word in part.subtree}
     return [word for word in token.subtree if word.i not in dropped]
 
 

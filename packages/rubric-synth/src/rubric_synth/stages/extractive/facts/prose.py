@@ -375,10 +375,11 @@ def gathered(
 
 
 def _sentences(passage: Passage) -> list[str]:
-    sentences: list[str] = []
-    for paragraph in passage.paragraphs:
-        sentences += sentences_of(paragraph)
-    return sentences
+    return [
+        sentence
+        for paragraph in passage.paragraphs
+        for sentence in sentences_of(paragraph)
+    ]
 
 
 def at_home(

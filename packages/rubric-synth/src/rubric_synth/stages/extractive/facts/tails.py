@@ -41,9 +41,7 @@ def main_sentence(doc: Doc, kind: CriterionKind) -> str:
     asides = _asides(doc, root, kind)
     if any(map(_may_hold_more, asides)):
         return ""
-    dropped: set[int] = set()
-    for aside in asides:
-        dropped |= {word.i for word in aside}
+    dropped = {word.i for aside in asides for word in aside}
     text = doc.text
     if end < len(doc) or dropped:
         words = [word for word in doc[:end] if word.i not in dropped]
