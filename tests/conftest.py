@@ -25,8 +25,16 @@ def root() -> Path:
 
 @pytest.fixture(scope="session")
 def package_folders() -> list[Path]:
-    """The folder of each member's importable package, `packages/<member>/src/<package>`."""
-    return sorted(path.parent for path in ROOT.glob("packages/*/src/*/__init__.py"))
+    """The folder of each member's importable package, `packages/<member>/src/<package>`.
+
+    A module beside it that another library imports by a name of its own is none.
+    """
+    members = ROOT.glob("packages/*")
+    return sorted(
+        member / "src" / member.name.replace("-", "_")
+        for member in members
+        if (member / "pyproject.toml").is_file()
+    )
 
 
 @pytest.fixture(scope="session")

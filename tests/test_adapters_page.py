@@ -25,6 +25,7 @@ SHARED = (
     "beside",
     "answers",
     "options",
+    "rubric_files",
     "unclosed",
     "advantages",
 )
@@ -91,7 +92,8 @@ def test_a_reward_may_wrap_that_of_trl(
 
 
 def test_the_table_holds_every_option() -> None:
-    shown = re.findall(r"^\| `(\w+)` \|", TEXT, re.MULTILINE)
+    before, _, _ = TEXT.partition("\n## ")
+    shown = re.findall(r"^\| `(\w+)` \|", before, re.MULTILINE)
 
     assert sorted(shown) == sorted(get_type_hints(scoring.MaskingOptions))
 

@@ -166,7 +166,7 @@ def content_faults(package: Package, out: Path) -> list[str]:
     archive = out / f"{wheel.name.split('-py3')[0]}.tar.gz"
     there = {
         path
-        for path in package.source.rglob("*")
+        for path in package.source.parent.rglob("*")  # a wheel may hold several modules
         if path.is_file() and path.suffix != ".pyc"
     }
     module = {path.relative_to(package.source.parent).as_posix() for path in there}

@@ -1,13 +1,38 @@
-"""verifiers: a reward for a v1 `Task`, plugged by name or called from a method of it."""
+"""verifiers: a judge that a configuration names, and a reward for a v1 `Task`."""
 
-from collections.abc import Awaitable, Callable
-from typing import Any, Unpack, cast
+from collections.abc import Awaitable, Callable, Mapping
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, Final, Unpack, cast
 
-from rubric_judge.adapters.scoring import RubricScorer, ScorerOptions, Submission
+from rubric_core import ConfigError, Thoughts
+from rubric_judge.adapters.rubric_files import one_rubric, task_files
+from rubric_judge.adapters.scoring import (
+    Judgement,
+    RubricScorer,
+    ScorerOptions,
+    Submission,
+    shared_scorer,
+    stack_module,
+)
 
-__all__ = ["RewardFunction", "rubric_reward"]
+__all__ = ["RewardFunction", "judge_plugin", "rubric_reward"]
 
 RewardFunction = Callable[[Any, Any], Awaitable[float]]
+
+_INSTALL: Final = "'verifiers>=0.4,<0.5'"
+_NEEDED: Final = ("Judge", "JudgeConfig", "Task", "TaskData", "Trace", "Usage")
+"""Names of `verifiers.v1` that a judge is made of."""
+_ID: Final = "rubric-rewards"
+_OF_THEIR_OWN: Final = {
+    "base_url": "api_base",
+    "api_key_var": "api_key_env",
+    "model": "model",
+    "prompt": "prompt",
+    "sampling": "temperature",
+}
+"""Settings of verifiers' own judges, with the key of a judge's file that has their place."""
 
 
 def rubric_reward(**options: Unpack[ScorerOptions]) -> RewardFunction:
@@ -26,17 +51,203 @@ def rubric_reward(**options: Unpack[ScorerOptions]) -> RewardFunction:
     scorer = RubricScorer(**options, on_unavailable="raise", can_log=True)
 
     async def rubric(task: Any, trace: Any) -> float:  # TaskData and Trace
-        row = cast("dict[str, object]", task.model_dump())
-        row.setdefault("task_id", row.get("id"))
-        submission = Submission(row, _reply(trace), task.prompt_text)
-        (judgement,) = await scorer.judge([submission])
-        for name, value in (judgement.metrics | judgement.criteria).items():
-            trace.record_metric(name, value)
-        if judgement.log_entry:
-            trace.info.update(judgement.log_entry)
-        return judgement.reward or 0.0
+        return _recorded(await _judged(scorer, task, trace, _row(task)), trace)
 
     return rubric
+
+
+@cache
+def judge_plugin() -> type[Any]:
+    """Return the class of the judge `rubric-rewards`, on this installation's base class.
+
+    Raises:
+        MissingExtraError: verifiers is not installed, or has no `verifiers.v1`.
+        ConfigError: it is a release whose judges cannot be plugged.
+    """
+    v1 = _v1()
+    config_type = _config_type(v1)
+
+    class RubricRewardsJudge(v1.Judge[float, config_type]):
+        """Scores a rollout's last reply by rubrics; a lost judgement fails the rollout."""
+
+        async def score(self, task: Any, trace: Any) -> float:
+            """Return the reward; its parts are metrics of the trace."""
+            scorer, rubric = _scorer_of(self.config)
+            row = _row(task) | _named_fields(self.config, task)
+            if rubric is not None:
+                row["rubric"] = rubric
+            judgement = await _judged(scorer, task, trace, row)
+            usage = judgement.result.usage
+            if usage is not None:
+                cached = usage.cached_tokens
+                trace.extra_usage.append(
+                    v1.Usage(
+                        prompt_tokens=usage.prompt_tokens - (cached or 0),
+                        completion_tokens=usage.completion_tokens,
+                        cached_input_tokens=cached,
+                        cost=usage.cost_usd,
+                    )
+                )
+            return _recorded(judgement, trace, is_shared=rubric is not None)
+
+    RubricRewardsJudge.__module__ = "rubric_rewards"
+    RubricRewardsJudge.__qualname__ = "RubricRewardsJudge"
+    return RubricRewardsJudge
+
+
+def _v1() -> Any:
+    v1 = stack_module("verifiers.v1", install=_INSTALL)
+    if missing := [name for name in _NEEDED if not hasattr(v1, name)]:
+        try:
+            found = version("verifiers")
+        except PackageNotFoundError:
+            found = "of an unknown version"
+        raise ConfigError(
+            f"verifiers {found} has no verifiers.v1.{missing[0]}: the judge `{_ID}` was written "
+            f"for 0.4; pip install {_INSTALL}",
+            location="verifiers",
+        )
+    return v1
+
+
+def _config_type(v1: Any) -> Any:
+    class RubricRewardsConfig(v1.JudgeConfig):
+        """Settings of the judge; relative paths are of the working folder."""
+
+        id: str = _ID
+        judge: Path
+        """The judge's YAML file."""
+        rubrics: Path | None = None
+        """A dataset folder or a file of tasks, which the id of a task (`task_id`, or else `id`)
+        names; or a `.json` or `.toml` file with one rubric for all tasks."""
+        rubric_field: str = ""
+        """Field of a task with its rubric, in place of `rubrics`."""
+        passage_field: str = ""
+        """Field of a task with the passage that answers are checked against."""
+        question_field: str = ""
+        """Field of a task with the question; the task's prompt if empty."""
+        workers: int = 32
+        """Judge workers of this process; each has up to four calls in flight."""
+        ledger: Path | None = None
+        """File that keeps every judgement."""
+        max_invalid_frac: float = 0.5
+        """Share of invalid judgements among the last 512 above which the run ends."""
+        thoughts: Thoughts = "cut"
+        """How thoughts are told from answers, which alone are judged."""
+        log_judgements: bool = False
+        """Whether a trace's `info` gets scores by criterion, without any text."""
+
+        def model_post_init(self, context: object, /) -> None:
+            v1.JudgeConfig.model_post_init(self, context)
+            _check(self, v1.JudgeConfig())
+
+    # Both of pydantic and of whoever reads a dump by its path.
+    RubricRewardsConfig.__module__ = "rubric_rewards"
+    RubricRewardsConfig.__qualname__ = "RubricRewardsConfig"
+    return RubricRewardsConfig
+
+
+def _check(config: Any, default: Any) -> None:
+    """Refuse settings that would do nothing, or from which no rubric would follow.
+
+    Raises:
+        ValueError: As pydantic wants it, to name the place in the configuration.
+    """
+    for name, ours in _OF_THEIR_OWN.items():
+        if getattr(config, name) != getattr(default, name):
+            raise ValueError(
+                f"`{name}` is a setting of verifiers' own judges: leave it out, and set `{ours}` "
+                f"in the file that `judge` names, {config.judge}"
+            )
+    if config.rubrics is not None and config.rubric_field:
+        raise ValueError("`rubrics` and `rubric_field` are both given: leave one out")
+
+
+_scorers: dict[str, tuple[RubricScorer, list[dict[str, object]] | None]] = {}
+
+
+def _scorer_of(config: Any) -> tuple[RubricScorer, list[dict[str, object]] | None]:
+    """Return this process's scorer of a configuration, and the rubric of all tasks if there is one.
+
+    verifiers makes a judge for each rollout; these share one pool.
+    """
+    key = config.model_dump_json()
+    if key not in _scorers:
+        files = task_files(config.rubrics) if config.rubrics else ()
+        rubric = one_rubric(config.rubrics) if config.rubrics and not files else None
+        scorer = shared_scorer(
+            f"judges: {_ID}",
+            True,  # noqa: FBT003  # positional there
+            judge=config.judge,
+            tasks=files or None,
+            on_unavailable="raise",
+            name=config.name or None,
+            **{
+                name: getattr(config, name)
+                for name in (
+                    "workers",
+                    "ledger",
+                    "max_invalid_frac",
+                    "thoughts",
+                    "log_judgements",
+                )
+            },
+        )
+        _scorers[key] = scorer, rubric
+    return _scorers[key]
+
+
+def _named_fields(config: Any, task: Any) -> dict[str, object]:
+    """Return the columns of a row that the configuration takes from fields of a task.
+
+    Raises:
+        ConfigError: the task has no such field, or nothing in it.
+    """
+    columns: dict[str, object] = {}
+    for column in ("rubric", "passage", "question"):
+        name = getattr(config, f"{column}_field")
+        if not name:
+            continue
+        value = getattr(task, name, None)
+        if value is None:
+            known = ", ".join(sorted(task.model_dump(exclude_none=True)))
+            raise ConfigError(
+                f"`{column}_field` {name!r}: the task {task.id or task.idx!r} has nothing there; "
+                f"it has {known}",
+                location=f"{column}_field",
+            )
+        columns[column] = value
+    return columns
+
+
+def _row(task: Any) -> dict[str, object]:
+    row = cast("dict[str, object]", task.model_dump())
+    row.setdefault("task_id", row.get("id"))
+    return row
+
+
+async def _judged(
+    scorer: RubricScorer, task: Any, trace: Any, row: Mapping[str, object]
+) -> Judgement:
+    submission = Submission(row, _reply(trace), task.prompt_text)
+    (judgement,) = await scorer.judge([submission])
+    return judgement
+
+
+def _recorded(judgement: Judgement, trace: Any, *, is_shared: bool = False) -> float:
+    """Return the reward of a judgement, and record its parts on the trace.
+
+    Args:
+        judgement: the judgement.
+        trace: of verifiers.
+        is_shared: whether all tasks have one rubric, so that an id means the same in each.
+    """
+    criteria = judgement.by_id if is_shared else judgement.criteria
+    for name, value in (judgement.metrics | criteria).items():
+        trace.record_metric(name, value)
+    if judgement.log_entry:
+        trace.info.update(judgement.log_entry)
+    return judgement.reward or 0.0
 
 
 def _reply(trace: Any) -> object:
