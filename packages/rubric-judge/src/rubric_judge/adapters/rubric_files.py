@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 import tempfile
 from pathlib import Path
-from typing import Final, cast
+from typing import cast
 
 from rubric_core import ConfigError, Rubric, RubricFileError, SchemaError
 from rubric_core.files import decode, read_file
 from rubric_core.formats import ImportOptions, import_tasks
 from rubric_core.nearest import no_such_file
 
-_SPLITS: Final = ("train.jsonl", "validation.jsonl", "test.jsonl")
+_SPLITS = ("train.jsonl", "validation.jsonl", "test.jsonl")
 """Files of tasks in a dataset folder of rubric-synth."""
-_OF_TASKS: Final = (".jsonl", ".parquet")
+_OF_TASKS = (".jsonl", ".parquet")
 
 
 def task_files(path: Path) -> tuple[Path, ...]:

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, Final, Unpack, cast
+from typing import Any, Unpack, cast
 
 from rubric_core import ConfigError, Thoughts
 from rubric_judge.adapters.rubric_files import one_rubric, task_files
@@ -21,11 +21,11 @@ __all__ = ["RewardFunction", "judge_plugin", "rubric_reward"]
 
 RewardFunction = Callable[[Any, Any], Awaitable[float]]
 
-_INSTALL: Final = "'verifiers>=0.4,<0.5'"
-_NEEDED: Final = ("Judge", "JudgeConfig", "Task", "TaskData", "Trace", "Usage")
+_INSTALL = "'verifiers>=0.4,<0.5'"
+_NEEDED = ("Judge", "JudgeConfig", "Task", "TaskData", "Trace", "Usage")
 """Names of `verifiers.v1` that a judge is made of."""
-_ID: Final = "rubric-rewards"
-_OF_THEIR_OWN: Final = {
+_ID = "rubric-rewards"
+_OF_THEIR_OWN = {
     "base_url": "api_base",
     "api_key_var": "api_key_env",
     "model": "model",

@@ -7,23 +7,23 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Final, Literal
+from typing import Literal
 
 from rubric_core import ConfigError, PolicyView, Task
 from rubric_judge.config import JudgeSpec
 from rubric_judge.quality.fixtures.rows import Fixture
 from rubric_synth.export.figures import Figures
 
-TASKS_FILE: Final = "tasks.jsonl"
-JUDGE_FILE: Final = "judge.yaml"
-JUDGE_FOLDER: Final = "judge"
-POLICY_FOLDER: Final = "policy"
-RECORD_FILE: Final = "environment.json"
+TASKS_FILE = "tasks.jsonl"
+JUDGE_FILE = "judge.yaml"
+JUDGE_FOLDER = "judge"
+POLICY_FOLDER = "policy"
+RECORD_FILE = "environment.json"
 
 Side = Literal["policy", "judge"]
 """Who reads a file: the judge's side alone, or everybody."""
 
-_NAME: Final = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+_NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from importlib.metadata import version
 from pathlib import Path, PurePosixPath
-from typing import Final
 
 from rubric_core.files import read_file
 from rubric_judge.quality.fixtures.rows import FIXTURES_FILE, fixture_lines
@@ -19,7 +18,7 @@ from rubric_synth.export.environment import (
 )
 from rubric_synth.files import json_line, json_page
 
-_TEMPLATES: Final = Path(__file__).parent / "templates"
+_TEMPLATES = Path(__file__).parent / "templates"
 
 
 def template(name: str, values: Mapping[str, object]) -> bytes:

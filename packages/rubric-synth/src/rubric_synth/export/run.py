@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
 
 from rubric_core import ConfigError, read_tasks
 from rubric_core.files import read_file
@@ -27,7 +26,7 @@ from rubric_synth.export.package import common_files
 from rubric_synth.files import writing
 from rubric_synth.run.dataset.folder import SPLITS, read_manifest, split_path
 
-TARGETS: Final = {target.name: target for target in (verifiers.TARGET,)}
+TARGETS = {target.name: target for target in (verifiers.TARGET,)}
 """Stacks that an environment can be written for, by the name that `--to` gives them."""
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from importlib.util import find_spec
-from typing import Final
 
 from rubric_core import ConfigError, Judge, Task
 from rubric_judge.judges.capabilities import Immediate
@@ -15,11 +14,11 @@ from rubric_synth.export.environment import Environment
 from rubric_synth.export.figures import Family, Figures
 from rubric_synth.stats.controls import control_rewards
 
-_CONTROL_TASKS: Final = 200
-_ATTACKED_TASKS: Final = 20
-_ATTACKS: Final = 40
+_CONTROL_TASKS = 200
+_ATTACKED_TASKS = 20
+_ATTACKS = 40
 """Most attacks of a family."""
-_WITH_ATTACKS: Final = ("matplotlib", "scipy")
+_WITH_ATTACKS = ("matplotlib", "scipy")
 """Modules that the attacks need: those of the extra `reliability` of rubric-judge."""
 
 

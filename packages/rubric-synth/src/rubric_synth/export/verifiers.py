@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
 
 from rubric_synth.export.environment import Environment, File, Target
 from rubric_synth.export.package import template
 
-_USAGE: Final = """\
+_USAGE = """\
 ```bash
 vf-eval {name} --env.agent.harness.id null --env.agent.runtime.type subprocess \\
     --model MODEL --client.base-url http://127.0.0.1:8000/v1 --client.api-key-var MY_KEY
@@ -22,7 +21,7 @@ def _files(environment: Environment) -> Iterator[File]:
     yield File(environment.path("taskset.py"), content)
 
 
-TARGET: Final = Target(
+TARGET = Target(
     name="verifiers",
     stack="verifiers==0.4.0",
     files=_files,
