@@ -14,7 +14,7 @@ from rubric_judge.quality.fixtures.rows import Fixture
 from rubric_judge.quality.labels.written import WrittenAnswers
 from rubric_synth.config import reader_of
 from rubric_synth.errors import DatasetFolderError
-from rubric_synth.export import verifiers
+from rubric_synth.export import nemo_gym, verifiers
 from rubric_synth.export.environment import (
     JUDGE_FILE,
     Environment,
@@ -26,7 +26,7 @@ from rubric_synth.export.package import common_files
 from rubric_synth.files import writing
 from rubric_synth.run.dataset.folder import SPLITS, read_manifest, split_path
 
-TARGETS = {target.name: target for target in (verifiers.TARGET,)}
+TARGETS = {target.name: target for target in (verifiers.TARGET, nemo_gym.TARGET)}
 """Stacks that an environment can be written for, by the name that `--to` gives them."""
 
 
