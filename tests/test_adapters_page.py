@@ -30,7 +30,12 @@ SHARED = (
     "advantages",
 )
 """Modules that adapters are made of."""
-OF_A_STACK = ("trl_tokens", "trl_advantages")
+OF_A_STACK = (
+    "trl_tokens",
+    "trl_advantages",
+    "verl_advantages",
+    "skyrl_advantages",
+)
 """Further modules of a stack that has one of its own."""
 
 

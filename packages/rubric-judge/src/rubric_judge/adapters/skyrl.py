@@ -29,10 +29,14 @@ class _RubricEnv:
     ) -> None:
         super().__init__()  # of the stack's class
         merged = {**settings, **(env_config or {})}
-        self._scorer = scoring.shared_scorer("skyrl_gym environment", **merged)
+        self._scorer = scoring.shared_scorer(
+            "skyrl_gym environment",
+            True,  # noqa: FBT003  # can log
+            **merged,
+        )
         self._row = _row(extras or {})
         self._prompt: object = ""
-        self._metrics: dict[str, float] = {}
+        self._metrics: dict[str, float | str] = {}
 
     def init(self, prompt: Any) -> tuple[Any, dict[str, Any]]:  # messages
         """Keep the prompt: it is the question of a row without one."""
@@ -43,7 +47,8 @@ class _RubricEnv:
         """Judge the response."""
         submission = scoring.Submission(self._row, action, self._prompt)
         (judgement,) = self._scorer.judge_from_thread([submission])
-        self._metrics = judgement.metrics | judgement.criteria
+        numbers = judgement.metrics | judgement.criteria
+        self._metrics = {**numbers, **judgement.log_entry}
         return {
             "observations": [],
             "reward": judgement.reward,
@@ -52,7 +57,7 @@ class _RubricEnv:
         }
 
     def get_metrics(self) -> dict[str, Any]:
-        """Return the metrics of the episode, which SkyRL averages."""
+        """Return the metrics of the episode; SkyRL averages the numbers among them."""
         return dict(self._metrics)
 
 

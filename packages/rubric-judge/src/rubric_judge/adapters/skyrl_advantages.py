@@ -1,0 +1,159 @@
+"""SkyRL: advantages by criterion, registered in the driver and in the process of the trainer.
+
+SkyRL hands an estimator of its registry rewards and keys of prompts, and no scores beside them. So
+two methods of its trainer are wrapped: one keeps the records that `RubricEnv` gave among the
+metrics of each episode, the other holds them for the estimator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
+from typing import Any, Final
+
+from rubric_core import ConfigError, SchemaError
+from rubric_judge.adapters import advantages, scoring
+
+__all__ = ["register"]
+
+_SERIES: Final = "0.3"
+_UTILS: Final = "skyrl.backends.skyrl_train.utils.ppo_utils"
+_TRAINER: Final = "skyrl.train.trainer"
+_METHODS: Final = ("convert_to_training_input", "compute_advantages_and_returns")
+_KEPT: Final = "rubric_judgements"
+"""Key of the records in the metadata of a training batch."""
+_HOOK: Final = "rubric_hook"
+_LOADING: Final = (
+    "call rubric_judge.adapters.skyrl_advantages.register() in the process of the trainer too, "
+    "before BasePPOExp(config).run()"
+)
+_LOGGING: Final = "register the environment with log_judgements=True among its kwargs"
+
+_Method = Callable[..., Any]
+
+
+def register() -> None:
+    """Register `rubric_decoupled`, `rubric_group` and the other installed estimators with SkyRL.
+
+    Call it before the configuration is checked, and again where the trainer runs. A second call in
+    a process does nothing new.
+
+    Raises:
+        MissingExtraError: SkyRL is not installed.
+        ConfigError: its version is another than the one that this was written for.
+    """
+    install = f"'skyrl=={_SERIES}.*'"
+    utils = scoring.stack_module(_UTILS, install=install)
+    advantages.check_version("skyrl", series=_SERIES)
+    registry = utils.AdvantageEstimatorRegistry
+    known = registry.list_available()
+    for name, estimator in advantages.stack_estimators().items():
+        if name not in known:
+            registry.register(name, _estimate(estimator))
+    trainer = scoring.stack_module(_TRAINER, install=install).RayPPOTrainer
+    wrappers = (_keeping, _holding)
+    for method, wrapper in zip(_METHODS, wrappers, strict=True):
+        function = getattr(trainer, method, None)
+        if function is None:
+            raise ConfigError(
+                f"RayPPOTrainer has no {method}: it is not that of SkyRL {_SERIES}, which the hook "
+                f"for advantages by criterion was written for: pip install {install}",
+                location="skyrl",
+            )
+        if not hasattr(function, _HOOK):
+            hooked = wraps(function)(wrapper(function))
+            setattr(hooked, _HOOK, True)
+            setattr(trainer, method, hooked)
+
+
+def _estimate(estimator: str) -> Callable[..., tuple[Any, Any]]:
+    """Return the function of SkyRL's registry for an estimator."""
+
+    def estimate(
+        token_level_rewards: Any,
+        response_mask: Any,
+        index: Sequence[Any],
+        grpo_norm_by_std: bool = True,  # noqa: FBT001, FBT002  # SkyRL's
+        **_: object,
+    ) -> tuple[Any, Any]:
+        batch = advantages.current_batch(stack="SkyRL", remedy=_LOADING)
+        chosen = advantages.undivided(
+            advantages.estimator_of(estimator), divides=grpo_norm_by_std
+        )
+        values = batch.advantages(list(index), chosen).advantages_N
+        rows = token_level_rewards.new_tensor(values).unsqueeze(-1) * response_mask
+        return rows, rows
+
+    return estimate
+
+
+def _is_ours(trainer: Any) -> bool:
+    name = str(trainer.cfg.trainer.algorithm.advantage_estimator)
+    return name in advantages.stack_estimators()
+
+
+def _keeping(convert: _Method) -> _Method:
+    """Wrap the method that makes tensors of episodes, and keep the records beside them."""
+
+    def convert_to_training_input(
+        self: Any, generator_output: Mapping[str, Any], *args: Any, **options: Any
+    ) -> Any:
+        batch = convert(self, generator_output, *args, **options)
+        if _is_ours(self):
+            batch.metadata[_KEPT] = _records(generator_output)
+        return batch
+
+    return convert_to_training_input
+
+
+def _records(generator_output: Mapping[str, Any]) -> list[str]:
+    """Return the record of each episode, by the metrics of its last row."""
+    rows = len(generator_output["response_ids"])
+    metrics: Sequence[object] = generator_output.get("env_metrics") or [None] * rows
+    if len(metrics) != rows:
+        raise SchemaError(
+            f"SkyRL has {rows} rows and the metrics of {len(metrics)}: it drops rows in a way that "
+            "leaves their metrics behind; set trainer.algorithm.dynamic_sampling.type=null",
+            field="env_metrics",
+        )
+    last: Sequence[bool] = generator_output.get("is_last_step") or [True] * rows
+    return [
+        advantages.record_in(
+            values, row, holder="the metrics of SkyRL's episode", remedy=_LOGGING
+        )
+        for row, (values, is_last) in enumerate(zip(metrics, last, strict=True))
+        if is_last
+    ]
+
+
+def _holding(compute: _Method) -> _Method:
+    """Wrap the method that calls the estimator, and hold the records meanwhile."""
+
+    def compute_advantages_and_returns(
+        self: Any, data: Any, *args: Any, **options: Any
+    ) -> Any:
+        if not _is_ours(self):
+            return compute(self, data, *args, **options)
+        if self.cfg.trainer.algorithm.use_kl_in_reward:
+            raise ConfigError(
+                "trainer.algorithm.use_kl_in_reward puts a penalty into rewards, which advantages "
+                "by criterion do not read: set it to false, and use_kl_loss=true in its place",
+                location="trainer.algorithm.use_kl_in_reward",
+            )
+        if self.cfg.generator.zero_reward_on_non_stop:
+            raise ConfigError(
+                "generator.zero_reward_on_non_stop changes rewards, which advantages by criterion "
+                "do not read: set it to false, and apply_overlong_filtering=true leaves answers "
+                "that were cut out of the loss",
+                location="generator.zero_reward_on_non_stop",
+            )
+        records: list[advantages.Record] = list(data.metadata.pop(_KEPT))
+        padding = data.metadata.get("pad_size", 0)
+        batch = advantages.JudgedBatch(
+            records=[*records, *[None for _ in range(padding)]],
+            is_padding=[False for _ in records] + [True for _ in range(padding)],
+        )
+        with advantages.judged_batch(batch):
+            return compute(self, data, *args, **options)
+
+    return compute_advantages_and_returns
