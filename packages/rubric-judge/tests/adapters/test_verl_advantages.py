@@ -1,8 +1,11 @@
 """The estimators for verl: in its own registry, data protocol, queue and trainers."""
 
+import asyncio
 import importlib
 import sys
 import zlib
+from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,11 +14,25 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rubric_core import ConfigError, MissingExtraError, SchemaError
+from rubric_core import (
+    ConfigError,
+    Criterion,
+    Grounding,
+    JudgeResult,
+    JudgeView,
+    MissingExtraError,
+    Reason,
+    Rubric,
+    SchemaError,
+    Task,
+    write_tasks,
+)
 from rubric_core.reward.advantage import group_advantages
 from rubric_core.reward.attribution import decoupled_advantages
 from rubric_judge.adapters import advantages, verl_advantages
+from rubric_judge.adapters.verl import compute_score
 from rubric_judge.quality.criteria.record import JudgementRecord
+from rubric_judge.testing import ScriptedJudge
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore"),
@@ -237,8 +254,12 @@ def queue() -> Any:
     """verl's own queue in a small Ray of this test."""
     tq = pytest.importorskip("transfer_queue")
     ray = pytest.importorskip("ray")
-    ray.init(num_cpus=2, include_dashboard=False, ignore_reinit_error=True)
-    tq.init()
+    from omegaconf import OmegaConf
+
+    # Each of its actors asks for a CPU.
+    ray.init(num_cpus=8, include_dashboard=False, ignore_reinit_error=True)
+    storage = {"SimpleStorage": {"num_data_storage_units": 1}}
+    tq.init(OmegaConf.create({"backend": storage}))
     yield tq
     tq.close()
     ray.shutdown()
@@ -334,3 +355,155 @@ def test_the_trainer_of_main_ppo_computes_our_advantages(queue: Any, kind: str) 
         np.testing.assert_allclose(values, wanted, rtol=0, atol=1e-6)
     assert found[-1] == [0.0]
     assert any(value for row in found for value in row)
+
+
+# --- two steps of training: all of verl but its engines, which need a GPU -------------------------
+
+
+class Characters:
+    """A tokenizer of one character a token; 0 ends a response."""
+
+    def decode(self, ids: Any, skip_special_tokens: bool = True) -> str:  # noqa: FBT001, FBT002
+        del skip_special_tokens
+        return "".join(chr(32 + int(token)) for token in ids if int(token))
+
+
+def by_letters(view: JudgeView) -> JudgeResult | dict[str, float]:
+    """Each criterion is met by the letter that its id ends with; one answer in nine is lost."""
+    if zlib.crc32(view.response.encode()) % 9 == 0:
+        return JudgeResult.unavailable(Reason.TIMEOUT)
+    return {
+        one.id: one.weight * min(view.response.count(one.id[-1]), 2) / 2
+        for one in view.rubric
+    }
+
+
+def judged_by_verl(manager: Any, responses: Any, tasks: list[Task]) -> list[str]:
+    """Have verl's reward manager judge samples, and return what its batch carries of them."""
+    import torch
+    from tensordict import TensorDict
+    from verl import DataProto
+
+    def sample(row: int) -> Any:
+        columns = {
+            "data_source": "rubric",
+            "reward_model": {"ground_truth": tasks[row].task_id},
+            "extra_info": {"index": row},
+        }
+        arrays = {}
+        for name, value in columns.items():
+            arrays[name] = np.empty(1, dtype=object)
+            arrays[name][0] = value
+        tokens = responses[row : row + 1]
+        tensors = {
+            "prompts": torch.zeros(1, 2).long(),
+            "responses": tokens,
+            "attention_mask": torch.ones(1, 2 + tokens.shape[1]).long(),
+        }
+        return DataProto(
+            batch=TensorDict(tensors, batch_size=1), non_tensor_batch=arrays
+        )
+
+    async def batch() -> list[Any]:
+        manager.loop = asyncio.get_running_loop()
+        samples = [sample(row) for row in range(len(responses))]
+        return await asyncio.gather(*map(manager.run_single, samples))
+
+    infos = [one["reward_extra_info"] for one in asyncio.run(batch())]
+    return [str(info[advantages.KEY]) for info in infos]
+
+
+@pytest.mark.stacks
+@pytest.mark.parametrize("kind", ["rubric_decoupled", "rubric_group"])
+def test_two_steps_train_on_our_advantages_under_rubrics_of_unlike_length(
+    kind: str, tmp_path: Path
+) -> None:
+    pytest.importorskip("verl")
+    import torch
+    from omegaconf import OmegaConf
+    from verl.experimental.reward_loop.reward_manager.naive import NaiveRewardManager
+    from verl.trainer.ppo import core_algos, ray_trainer
+
+    verl_advantages.register()
+    tasks = [
+        Task(
+            question=f"Question {number}?",
+            grounding=Grounding(f"Passage {number}."),
+            rubric=Rubric(
+                criteria=[
+                    Criterion(
+                        id=f"q{number}.{letter}",
+                        weight=1.0 + place,
+                    )
+                    for place, letter in enumerate(letters)
+                ]
+            ),
+        )
+        for number, letters in enumerate(["A", "BC", "DEF"])
+    ]
+    write_tasks(tmp_path / "tasks.jsonl", tasks)
+    reward = partial(
+        compute_score,
+        judge=ScriptedJudge(by_letters),
+        tasks=str(tmp_path / "tasks.jsonl"),
+        log_judgements=True,
+    )
+    settings = OmegaConf.create({"reward": {}})
+    manager = NaiveRewardManager(settings, Characters(), reward)
+    torch.manual_seed(1)
+    model = small_llama()
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    rows = [task for task in tasks for _ in range(4)]
+    prompts = torch.tensor([[33 + tasks.index(task), 1] for task in rows])
+
+    moved: list[float] = []
+    for _ in range(2):
+        with torch.no_grad():
+            tokens = model.generate(
+                prompts, do_sample=True, min_new_tokens=24, max_new_tokens=24
+            )
+        responses = tokens[:, 2:]
+        records = judged_by_verl(manager, responses, rows)
+        keys = [task.task_id for task in rows]
+        batch = data_proto(records, keys, np.ones(responses.shape, dtype=bool))
+        data = ray_trainer.compute_advantage(batch, kind, config=config(kind)).batch
+        logits = model(tokens).logits[:, 1:-1]
+        chosen = torch.gather(logits.log_softmax(-1), 2, responses[..., None])[..., 0]
+        loss, _ = core_algos.get_policy_loss_fn("vanilla")(
+            old_log_prob=chosen.detach(),
+            log_prob=chosen,
+            advantages=data["advantages"],
+            response_mask=data["response_mask"],
+            config=actor_config(),
+        )
+        optimizer.zero_grad()
+        loss.backward()
+        before = chosen.detach().clone()
+        optimizer.step()
+        with torch.no_grad():
+            logits = model(tokens).logits[:, 1:-1]
+            after = torch.gather(logits.log_softmax(-1), 2, responses[..., None])[
+                ..., 0
+            ]
+
+        wanted = expected(records, keys, kind)
+        np.testing.assert_allclose(data["advantages"][:, 0], wanted, rtol=0, atol=1e-6)
+        assert any(wanted)
+        moved.append(float((data["advantages"] * (after - before)).mean()))
+    assert min(moved) > 0  # what was better has become more likely
+
+
+def small_llama() -> Any:
+    import transformers
+
+    sizes = {"hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 1}
+    return transformers.LlamaForCausalLM(
+        transformers.LlamaConfig(vocab_size=48, num_attention_heads=2, **sizes)
+    )
+
+
+def actor_config() -> Any:
+    workers = pytest.importorskip("verl.workers.config")
+    return workers.ActorConfig(
+        strategy="fsdp", rollout_n=4, ppo_micro_batch_size_per_gpu=12
+    )
