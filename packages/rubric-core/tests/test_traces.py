@@ -250,13 +250,36 @@ def test_one_observation_of_a_terminal_answers_all_commands_of_its_step() -> Non
         "source": "agent",
         "message": "Analysis: look around",
         "tool_calls": commands,
-        "observation": {"results": [{"content": "a.txt\n/home"}]},
+        "observation": {
+            "results": [
+                {"content": "a.txt\n/home"},
+                {"source_call_id": "call_0_2", "content": "/home"},
+            ]
+        },
     }
 
     trace = atif_trace({"schema_version": "ATIF-v1.5", "steps": [step]})
 
-    assert [step.role for step in trace.steps] == ["assistant", "tool"]
-    assert len(trace.turns[0].calls) == 2
+    assert [step.call_id for step in trace.steps] == ["", "", "call_0_2"]
+    assert [call.id for call in trace.turns[0].calls] == ["", "call_0_2"]
+
+
+def test_the_call_that_ends_a_task_may_stand_beside_a_command() -> None:
+    def step(**more: object) -> dict[str, object]:
+        calls = [
+            {"tool_call_id": name, "function_name": name, "arguments": {}}
+            for name in ("bash_command", "mark_task_complete")
+        ]
+        return {"source": "agent", "message": "x", "tool_calls": calls, **more}
+
+    linked = {"source_call_id": "bash_command", "content": "ok"}
+    seen = step(observation={"results": [linked]})
+
+    trace = atif_trace({"schema_version": "ATIF-v1.8", "steps": [seen, seen]})
+
+    assert [call.id for call in trace.turns[1].calls] == ["bash_command", ""]
+    with pytest.raises(SchemaError, match="that has no result"):
+        atif_trace({"schema_version": "ATIF-v1.8", "steps": [step(), seen]})
 
 
 def test_steps_of_atif_that_no_model_wrote_in_this_run_are_no_turns() -> None:

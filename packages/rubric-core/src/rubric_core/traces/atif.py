@@ -20,9 +20,9 @@ def atif_trace(
 ) -> Trace:
     """Read a trajectory, as the file `trajectory.json` holds it.
 
-    A step of the agent is a turn, unless it was copied for context or made without a model. An
-    observation without `source_call_id`, as Harbor's Terminus writes for several commands at once,
-    answers all calls of its step. Trajectories of subagents are not part of it.
+    A step of the agent is a turn, unless it was copied for context or made without a model. What a
+    step observed answers all of its calls: Harbor's Terminus links nothing to several commands at
+    once, nor to the call that ends a task. Trajectories of subagents are not part of it.
 
     Args:
         document: the file's content.
@@ -58,8 +58,7 @@ def _steps(
     source = step.get("source")
     match source:
         case "agent":
-            is_linked = all(result.call_id for result in results)
-            calls = _calls(step, linked=is_linked)
+            calls = _calls(step, {result.call_id for result in results})
             sampled = (
                 not step.get("is_copied_context") and step.get("llm_call_count") != 0
             )
@@ -82,18 +81,24 @@ def _steps(
     return [own, *results]
 
 
-def _calls(step: Mapping[str, object], *, linked: bool) -> list[ToolCall]:
+def _calls(step: Mapping[str, object], linked: set[str]) -> list[ToolCall]:
+    """Return the calls of a step, with the ids that its results name."""
     listed = step.get("tool_calls")
     if listed is None:
         return []
-    return [
-        ToolCall(
-            id=str(call.get("tool_call_id") or "") if linked else "",
-            name=readable(str(call.get("function_name") or "")),
-            arguments=arguments_text(call.get("arguments")),
+    calls: list[ToolCall] = []
+    for call in messages_in(listed, role="tool_calls"):
+        call_id = str(call.get("tool_call_id") or "")
+        if linked and call_id not in linked:
+            call_id = ""
+        calls.append(
+            ToolCall(
+                id=call_id,
+                name=readable(str(call.get("function_name") or "")),
+                arguments=arguments_text(call.get("arguments")),
+            )
         )
-        for call in messages_in(listed, role="tool_calls")
-    ]
+    return calls
 
 
 def _results(step: Mapping[str, object]) -> list[TraceStep]:

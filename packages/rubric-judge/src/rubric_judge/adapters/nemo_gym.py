@@ -5,7 +5,7 @@ The classes are bound to the stack when they are first asked for, so they are no
 
 from collections import defaultdict
 from collections.abc import Iterable
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Literal, NamedTuple
 
@@ -21,6 +21,7 @@ from rubric_core import (
     Thoughts,
     criterion_scores_z,
 )
+from rubric_core.traces.responses import responses_trace
 from rubric_judge.adapters import rows, scoring
 
 __all__ = ["Bound", "Components", "ComponentsBy", "bind"]
@@ -167,7 +168,8 @@ def bind() -> Bound:
             Raises:
                 JudgeError: there was no judgement, which the stack counts as no measurement.
             """
-            (judgement,) = await self.scorer.judge([_submission(body)])
+            submission = _submission(body, self.scorer.thoughts)
+            (judgement,) = await self.scorer.judge([submission])
             if judgement.reward is None:
                 # The stack keeps the row out of its metrics, and NeMo-RL masks its loss.
                 body.instance_config = {**body.instance_config, "mask_sample": True}
@@ -258,12 +260,18 @@ def _messages(server: Any) -> tuple[type[Any], type[Any]]:
     return RubricVerifyRequest, RubricVerifyResponse
 
 
-def _submission(body: BaseModel) -> scoring.Submission:
+def _submission(body: BaseModel, thoughts: Thoughts) -> scoring.Submission:
     request = body.model_dump()
+    output = request["response"]["output"]
+    prompt = request["responses_create_params"]["input"]
     return scoring.Submission(
         row={name: request[name] for name in rows.ROW_FIELDS},
-        response=request["response"]["output"],
-        prompt=request["responses_create_params"]["input"],
+        response=output,
+        prompt=prompt,
+        # A rollout that reached its limit may end with a call.
+        trace=partial(
+            responses_trace, output, prompt=prompt, thoughts=thoughts, cut=True
+        ),
     )
 
 

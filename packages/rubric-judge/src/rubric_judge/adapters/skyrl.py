@@ -4,13 +4,15 @@
 no way to leave a trajectory out: an unavailable judgement is 0, or ends the training.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, cast
 
+from rubric_core.reward import turns
 from rubric_judge.adapters import rows, scoring
+from rubric_judge.adapters.ties import tied_reward
 
-__all__ = ["env_class"]
+__all__ = ["env_class", "turn_rewards"]
 
 
 class _RubricEnv:
@@ -59,6 +61,29 @@ class _RubricEnv:
     def get_metrics(self) -> dict[str, Any]:
         """Return the metrics of the episode; SkyRL averages the numbers among them."""
         return dict(self._metrics)
+
+
+def turn_rewards(judgement: scoring.Judgement, loss_mask: Sequence[int]) -> list[float]:
+    """Return a reward for each token of a trajectory, as a generator of SkyRL hands them over.
+
+    What a criterion earns that names a turn stands at the last token of that turn, the rest at the
+    end: the list for `generator_output["rewards"]`, of which `examples/train/turn_level_rewards`
+    makes one.
+
+    Args:
+        judgement: of `RubricScorer.judge` for a submission with its `trace`.
+        loss_mask: 1 for tokens of the policy; each run of them is a turn.
+
+    Raises:
+        UnavailableRewardError: there is no judgement.
+        RewardError: the mask holds no turn.
+    """
+    count = len(turns.ends_of_turns(loss_mask))
+    rewards = turns.turn_rewards(judgement.result, judgement.view.rubric, count)
+    # In a trainer's bits, so that equal sums are equal: the last turn has what is left of them.
+    rewards = [tied_reward(reward) for reward in rewards]
+    rewards[-1] = (judgement.reward or 0.0) - sum(rewards[:-1])
+    return turns.rewards_at_ends(rewards, loss_mask)
 
 
 @cache

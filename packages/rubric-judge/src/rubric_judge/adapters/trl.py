@@ -1,12 +1,15 @@
 """TRL: a reward function for `GRPOTrainer` and its kin."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from statistics import fmean
 from types import FunctionType, MethodType
 from typing import Final, Protocol, Unpack, cast, overload
 
 from rubric_core import ConfigError, RewardShapeError
+from rubric_core.schema.trace import Trace
+from rubric_core.traces.chat import chat_trace
 from rubric_judge.adapters import advantages, rows, scoring, trl_tokens
 from rubric_judge.adapters.beside import CombinedReward, Reward, weighted
 
@@ -159,8 +162,12 @@ class _Reward:
         tokens = trl_tokens.Policy.of(log_metric, ids, count=len(completions))
         answers = tokens.answers(prompts, completions, self._scorer.thoughts)
         submissions = [
-            scoring.Submission(row, answer, prompt)
-            for row, answer, prompt in zip(named, answers, prompts, strict=True)
+            scoring.Submission(
+                row, answer, prompt, trace=self._trace(prompt, completion)
+            )
+            for row, answer, prompt, completion in zip(
+                named, answers, prompts, completions, strict=True
+            )
         ]
         judgements = await self._scorer.judge(submissions)
         if log_metric is not None and judgements:
@@ -169,6 +176,20 @@ class _Reward:
         if log_extra is not None:
             _log_columns(judgements, log_extra)
         return [judgement.reward for judgement in judgements]
+
+    def _trace(self, prompt: object, completion: object) -> Callable[[], Trace] | None:
+        """Return the reader of a completion in messages, which may hold calls of tools."""
+        if isinstance(completion, str):
+            return None
+        before = () if isinstance(prompt, str) else prompt
+        # A rollout that reached its limit may end with a call.
+        return partial(
+            chat_trace,
+            completion,
+            prompt=before,
+            thoughts=self._scorer.thoughts,
+            cut=True,
+        )
 
 
 def _others(log_metric: object) -> int:

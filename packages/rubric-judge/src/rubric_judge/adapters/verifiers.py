@@ -1,12 +1,18 @@
 """verifiers: a judge that a configuration names, and a reward for a v1 `Task`."""
 
-from collections.abc import Awaitable, Callable, Mapping
-from functools import cache
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Unpack, cast
 
 from rubric_core import ConfigError, Thoughts
+from rubric_core.reward.advantage import group_advantages
+from rubric_core.reward.attribution import criterion_attribution
+from rubric_core.reward.inputs import Std
+from rubric_core.reward.projection import project
+from rubric_core.reward.turns import turn_advantages
+from rubric_core.traces.verifiers import final_branch, verifiers_trace
 from rubric_judge.adapters.rubric_files import one_rubric, task_files
 from rubric_judge.adapters.scoring import (
     Judgement,
@@ -16,8 +22,9 @@ from rubric_judge.adapters.scoring import (
     shared_scorer,
     stack_module,
 )
+from rubric_judge.quality.criteria.record import RECORD, JudgementRecord
 
-__all__ = ["RewardFunction", "judge_plugin", "rubric_reward"]
+__all__ = ["RewardFunction", "credit_turns", "judge_plugin", "rubric_reward"]
 
 RewardFunction = Callable[[Any, Any], Awaitable[float]]
 
@@ -39,8 +46,9 @@ def rubric_reward(**options: Unpack[ScorerOptions]) -> RewardFunction:
     """Return `async rubric(task, trace) -> float` for `task.rewards.rubric.fn` or `@vf.reward`.
 
     The row is the task's data: a field `task_id` (or else `id`) that `tasks` knows, or the fields
-    `rubric`, `passage` and `question`. Metrics are recorded on the trace. Without a judgement it
-    raises, so that the rollout counts as failed and not as wrong.
+    `rubric`, `passage` and `question`. Criteria that name what they judge are judged on the final
+    branch of the trace; one whose turn the policy did not take scores 0. Metrics are recorded on
+    the trace. Without a judgement it raises, so that the rollout counts as failed and not as wrong.
 
     Args:
         options: `judge`, `tasks`, `workers`, `ledger`, `thoughts`, `log_judgements`.
@@ -229,7 +237,12 @@ def _row(task: Any) -> dict[str, object]:
 async def _judged(
     scorer: RubricScorer, task: Any, trace: Any, row: Mapping[str, object]
 ) -> Judgement:
-    submission = Submission(row, _reply(trace), task.prompt_text)
+    submission = Submission(
+        row,
+        _reply(trace),
+        task.prompt_text,
+        trace=partial(verifiers_trace, trace, thoughts=scorer.thoughts),
+    )
     (judgement,) = await scorer.judge([submission])
     return judgement
 
@@ -248,6 +261,81 @@ def _recorded(judgement: Judgement, trace: Any, *, is_shared: bool = False) -> f
     if judgement.log_entry:
         trace.info.update(judgement.log_entry)
     return judgement.reward or 0.0
+
+
+def credit_turns(
+    traces: Sequence[Any],
+    *,
+    std: Std = "sample",
+    delta: float = 1e-8,
+    name: str = "rubric",
+) -> None:
+    """Set `node.advantages` of the traces of one group, with credit by turn, as prime-rl reads it.
+
+    Each sampled token of a turn gets the advantage of its turn, those of other branches that of
+    criteria which name no turn: see `rubric_core.reward.turns.turn_advantages`. To be called where
+    prime-rl's algorithms assign advantages, in `score_group`.
+
+    Args:
+        traces: rollouts of one task without errors, judged by `rubric_reward(log_judgements=True)`.
+        std: divisor of the centred rewards, as in `group_advantages`.
+        delta: its stabiliser.
+        name: the prefix of the metrics.
+
+    Raises:
+        ConfigError: a trace without a record of its judgement, or records of several rubrics.
+        RewardShapeError: fewer than two traces.
+    """
+    records = [_record(trace, name) for trace in traces]
+    if not records:
+        return
+    first = records[0]
+    ids = list(first.shares)
+    for record in records:
+        if (record.shares, record.turns) != (first.shares, first.turns):
+            raise ConfigError(
+                f"the traces of a group have different rubrics, of the tasks {first.task_id!r} and "
+                f"{record.task_id!r}: credit the group of each task by itself",
+                location="traces",
+            )
+    z_PGM = [[[record.z.get(key, 0.0) for key in ids] for record in records]]
+    weights_M = [first.shares[key] for key in ids]
+    parts_PGM = criterion_attribution(z_PGM, [weights_M], std=std, delta=delta)
+    rewards_PG = [[project(z_M, weights_M) for z_M in z_PGM[0]]]
+    turns_PM = [[first.turns.get(key, 0) for key in ids]]
+    places = [_turn_of_nodes(trace) for trace in traces]
+    credit_PGK = turn_advantages(
+        group_advantages(rewards_PG, std=std, delta=delta),
+        parts_PGM,
+        turns_PM,
+        [[max(turns.values(), default=0) for turns in places]],
+    )
+    for trace, turns, credit_K in zip(
+        traces, places, credit_PGK[0].tolist(), strict=True
+    ):
+        for place, node in enumerate(trace.nodes):
+            if any(node.mask):
+                advantage = credit_K[turns.get(place, 0)]
+                node.advantages = [advantage] * sum(node.mask)
+
+
+def _record(trace: Any, name: str) -> JudgementRecord:
+    text = trace.info.get(f"{name}/{RECORD}")
+    if text is None:
+        raise ConfigError(
+            f"trace {trace.id!r} has no {name}/{RECORD}: judge it by "
+            "rubric_reward(log_judgements=True)",
+            location="log_judgements",
+        )
+    return JudgementRecord.model_validate_json(text)
+
+
+def _turn_of_nodes(trace: Any) -> dict[int, int]:
+    """Return the turn of each sampled node of the final branch, from 1."""
+    sampled = [
+        place for place in final_branch(trace.nodes) if trace.nodes[place].sampled
+    ]
+    return {place: turn for turn, place in enumerate(sampled, start=1)}
 
 
 def _reply(trace: Any) -> object:

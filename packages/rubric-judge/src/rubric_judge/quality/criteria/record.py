@@ -8,6 +8,7 @@ from pydantic import Field
 from rubric_core import JudgeResult, JudgeView, Outcome, Pooling
 from rubric_core.reward.projection import criterion_scores_z
 from rubric_core.rows import OpenRow
+from rubric_core.schema.judged import turn_of
 
 RECORD = "judgement"
 """Name of its field, after the prefix of the metrics: `rubric/judgement`."""
@@ -30,6 +31,8 @@ class JudgementRecord(OpenRow):
     """z_j of them; left out where the judgement failed."""
     pools: dict[str, str] = Field(default_factory=dict, exclude_if=not_)
     """Names of the pools of criteria that are not pooled by their own id."""
+    turns: dict[str, int] = Field(default_factory=dict, exclude_if=not_)
+    """Turns of the criteria that name one."""
     tokens: int | None = Field(default=None, ge=0, exclude_if=_is_none)
     """Tokens that the judge read and wrote; left out where it does not say."""
 
@@ -62,6 +65,11 @@ def judgement_record(
         shares={criterion.id: shares[criterion.id] for criterion in weighted},
         z=z,
         pools=pools,
+        turns={
+            criterion.id: number
+            for criterion in weighted
+            if (number := turn_of(criterion.judges)) is not None
+        },
         tokens=tokens_of(result),
     )
 
