@@ -279,7 +279,7 @@ def test_the_call_that_ends_a_task_may_stand_beside_a_command() -> None:
 
     assert [call.id for call in trace.turns[1].calls] == ["bash_command", ""]
     with pytest.raises(SchemaError, match="that has no result"):
-        atif_trace({"schema_version": "ATIF-v1.8", "steps": [step(), seen]})
+        atif_trace({"schema_version": "ATIF-v1.8", "steps": [step()]})
 
 
 def test_steps_of_atif_that_no_model_wrote_in_this_run_are_no_turns() -> None:
