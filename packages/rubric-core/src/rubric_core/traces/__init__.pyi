@@ -8,6 +8,8 @@ from rubric_core.traces.atif import atif_trace as atif_trace
 from rubric_core.traces.chat import chat_trace as chat_trace
 from rubric_core.traces.chat import one_turn_trace as one_turn_trace
 from rubric_core.traces.responses import responses_trace as responses_trace
+from rubric_core.traces.tokens import TurnTokens as TurnTokens
+from rubric_core.traces.tokens import turn_tokens as turn_tokens
 from rubric_core.traces.verifiers import verifiers_trace as verifiers_trace
 from rubric_core.traces.views import PartView as PartView
 from rubric_core.traces.views import TraceViews as TraceViews
