@@ -37,7 +37,7 @@ from rubric_eval.records.files import (
     write_run,
 )
 from rubric_eval.records.inputs import EvalFolder
-from rubric_eval.records.run import EvalRun, JudgeEntry, ModelEntry, Questions
+from rubric_eval.records.run import CONTROL, EvalRun, JudgeEntry, ModelEntry, Questions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -122,6 +122,8 @@ def _digest(*parts: object) -> str:
 
 def _model(name: str) -> ModelEntry:
     identity = {"weights": _digest(name)}
+    if name.startswith("control_"):
+        identity["kind"] = CONTROL
     canonical = json.dumps(identity, sort_keys=True, separators=(",", ":"))
     return ModelEntry(
         name=name,

@@ -270,3 +270,91 @@ def test_a_printed_page_holds_the_tables_and_no_controls(
     assert not visit.page.locator("#controls").is_visible()
     assert not visit.page.locator("#list").is_visible()
     assert visit.page.pdf(format="A4", page_ranges="1")[:5] == b"%PDF-"
+
+
+def test_every_row_of_every_table_leads_to_its_answers(
+    browser: Browser, page: Path
+) -> None:
+    visit = Visit(browser, page)
+    links = visit.page.locator("main a[href^='#set=']")
+    places = {
+        section: visit.page.locator(f"#{section} a[href^='#set=']").count()
+        for section in ("heldout", "transfer", "differences", "hacking", "criteria")
+    }
+    addresses = [*dict.fromkeys(links.evaluate_all("all => all.map((a) => a.hash)"))]
+
+    assert all(places.values()), places
+    for address in addresses:
+        visit.page.evaluate("(address) => { location.hash = address }", address)
+        visit.page.wait_for_function(
+            "document.activeElement.id === 'list' && scrollY > 0"
+        )
+        visit.page.evaluate("scrollTo(0, 0); document.activeElement.blur()")
+        count = visit.page.locator("#count").inner_text()
+        assert "Not on this page" not in count, address
+        assert not count.startswith("0 of"), address
+    assert visit.complaints == []
+
+
+def test_a_cell_of_a_criterion_leads_to_that_model_and_criterion(
+    browser: Browser, page: Path
+) -> None:
+    visit = Visit(browser, page)
+
+    row = visit.page.locator("#criteria .heat-map:not([hidden]) tbody tr").first
+    name = row.locator("th").inner_text()
+    row.locator("td a").nth(1).press("Enter")
+
+    visit.page.wait_for_function("document.activeElement.id === 'list'")
+    assert visit.page.locator("#criterion").input_value() == name
+    left, right = (
+        visit.page.locator(side).input_value() for side in ("#left", "#right")
+    )
+    assert left == right != ""
+    shown = visit.page.locator("#list .scores span").first.inner_text()
+    row_of_name = visit.page.locator("#detail .criteria tr", has_text=name)
+    assert shown.endswith(" %")
+    assert row_of_name.locator(".z").inner_text().endswith(" %")
+    visit.page.select_option("#sort", "low")
+    address = visit.page.evaluate("location.hash")
+    again = Visit(browser, page)
+    again.page.goto(page.as_uri() + address)
+    assert again.page.locator("#criterion").input_value() == name
+    assert again.page.locator("#sort").input_value() == "low"
+
+
+def test_what_an_address_names_and_the_page_lacks_is_said(
+    browser: Browser, page: Path
+) -> None:
+    visit = Visit(browser, page)
+
+    visit.page.evaluate("location.hash = '#set=heldout&right=nobody'")
+
+    visit.page.wait_for_function(
+        "document.querySelector('#count').textContent === "
+        "'Not on this page: nobody. 40 of 40 questions'"
+    )
+
+
+def test_answers_of_controls_are_on_the_revealed_page_alone(
+    browser: Browser, tmp_path: Path, folders_in: Callable[[Path], Folders]
+) -> None:
+    made = folders_in(tmp_path)
+    heldout = made.heldout(models=("base", "grpo", "control_shuffled"))
+
+    def links(*, revealed: bool) -> int:
+        sources = ReportSources((heldout.root,), is_revealed=revealed)
+        visit = Visit(browser, write_report(sources).page)
+        control = visit.page.get_by_role("link", name="control_shuffled")
+        if revealed:
+            control.first.click()
+            visit.page.wait_for_function(
+                "document.querySelector('#right').value === 'control_shuffled'"
+            )
+            assert visit.page.locator("#detail .response").count() == 1
+        else:
+            assert "control_shuffled" not in visit.page.locator("#data").text_content()
+        return control.count()
+
+    assert links(revealed=False) == 0
+    assert links(revealed=True) > 0

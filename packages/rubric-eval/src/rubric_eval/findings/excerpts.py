@@ -91,7 +91,8 @@ def excerpts(
         heldout: the held-out evaluation.
         transfer: the evaluation on benchmarks.
         tasks: tasks by id, with their passages and rubrics; shown only when revealed.
-        is_revealed: whether judges' words, and passages and rubrics of `tasks`, are shown.
+        is_revealed: whether judges' words, passages and rubrics of `tasks`, and the answers of
+            controls, which may be made of these, are shown.
 
     Returns:
         The data of the page's script: sets of questions, and entries in order of their
@@ -130,9 +131,11 @@ def _add_set(
         chosen.append(entry)
     run = evaluation.run
     judges: list[str] = []
+    controls: list[str] = []
     answers_per_question = len(run.seeds)
     if name == "heldout":
         judges = list(evaluation.groups)
+        controls = _controls(chosen, evaluation)
         answers_per_question *= run.samples
     benchmark = benchmark_of(name)
     is_unpublished = benchmark is not None and benchmark.is_unpublished
@@ -141,6 +144,7 @@ def _add_set(
             "name": name,
             "title": TITLES.get(name, name),
             "models": list(evaluation.models),
+            "controls": controls,
             "judges": judges,
             "shown": len(chosen),
             "total": run.questions[name].count,
@@ -149,6 +153,13 @@ def _add_set(
         }
     )
     data["entries"] += chosen
+
+
+def _controls(entries: list[Entry], evaluation: Evaluation) -> list[str]:
+    """Return the names of the controls whose answers are shown."""
+    shown = {model for entry in entries for model in entry["answers"]}
+    names = dict.fromkeys(control.model for control in evaluation.controls)
+    return [name for name in names if name in shown]
 
 
 def _size(answer: Entry) -> int:
@@ -166,9 +177,12 @@ def _heldout_entries(
 ) -> list[Entry]:
     groups = {judge: _means(models) for judge, models in evaluation.groups.items()}
     chosen = most_different(groups.values(), limit=MOST_HELDOUT)
-    answers = {
-        model: _answers(evaluation, model, set(chosen)) for model in evaluation.models
-    }
+    if is_revealed:
+        for control in evaluation.controls:
+            groups[control.judge or ""][control.model] = by_question(control)
+    answers: dict[str, dict[_Key, Entry]] = {}
+    for model in dict.fromkeys(name for models in groups.values() for name in models):
+        answers[model] = _answers(evaluation, model, set(chosen))
     for judge, models in groups.items():
         for model in models:
             _add_scores(
@@ -182,6 +196,7 @@ def _heldout_entries(
     for id_ in chosen:
         row = evaluation.questions[id_]
         question: Entry = {
+            "kinds": {visible(name): pool.name for name, pool in row.kinds.items()},
             "question": visible(row.question),
             "field": visible(row.field),
             "document": row.doc_hash[:12],

@@ -14,6 +14,7 @@ from rubric_eval.findings.reading import Reading, ReportSources, read_sources
 from rubric_eval.records.inputs import REPORT, TABLES
 from rubric_eval.report import views
 from rubric_eval.report.curves import training_charts
+from rubric_eval.report.leads import Shown
 from rubric_eval.report.pictures import load_pictures, write_pictures
 from rubric_eval.report.tables import FORMS, all_tables, table_files
 from rubric_eval.transfer.suites import SuiteName
@@ -129,8 +130,17 @@ def _transfer_figure(findings: Findings, models: Sequence[str]) -> Figure:
     return Figure("Average transfer Δ", average.mean, note=note, form="points")
 
 
-def page(reading: Reading, results: Results, tables: Sequence[Table]) -> str:
-    """Render the page; the same evaluation gives the same text."""
+def page(
+    reading: Reading, results: Results, tables: Sequence[Table], folder: Path
+) -> str:
+    """Render the page; the same evaluation gives the same text.
+
+    Args:
+        reading: what was read.
+        results: what was measured.
+        tables: the tables that are also written as files.
+        folder: where the page will stand.
+    """
     heldout = reading.heldout
     findings = results.findings
     groups = heldout.groups if heldout else {}
@@ -157,6 +167,7 @@ def page(reading: Reading, results: Results, tables: Sequence[Table]) -> str:
             for file in evaluation.inputs
         ],
         "views": views,
+        "shown": Shown.of(reading.excerpts),
         "counted": counted,
         "level": findings.level,
         "heats": [
@@ -164,11 +175,16 @@ def page(reading: Reading, results: Results, tables: Sequence[Table]) -> str:
             for judge, criteria in results.criteria.items()
         ],
         "parts": views.exploratory(findings),
-        "charts": training_charts(reading.training) if reading.training else (),
+        "charts": training_charts(reading.training, beside=folder)
+        if reading.training
+        else (),
         "data": inert_json(reading.excerpts),
     }
     return render_page(
-        __package__, "report", context, scripts=("charts.js", "report.js")
+        __package__,
+        "report",
+        context,
+        scripts=("address.js", "charts.js", "report.js"),
     )
 
 
@@ -227,7 +243,7 @@ def write_report(
     table_folder = folder / TABLES
     table_texts = table_files(table_folder, tables)
     report = folder / REPORT
-    texts = {report: page(reading, results, tables), **table_texts}
+    texts = {report: page(reading, results, tables, folder), **table_texts}
     table_folder.mkdir(parents=True, exist_ok=True)
     for path, content in texts.items():
         # A lone surrogate, which JSON can spell and UTF-8 cannot, becomes a question mark.

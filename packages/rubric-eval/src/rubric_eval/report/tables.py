@@ -8,6 +8,7 @@ from rubric_eval.comparison import ModelScore, PairedResult
 from rubric_eval.findings.measuring import Findings, Results, Signs
 from rubric_eval.hacking.results import Correlation
 from rubric_eval.heldout.table import CorrectedReward
+from rubric_eval.report.leads import HELDOUT, answers_of, leading
 from rubric_eval.statistics import Interval
 from rubric_eval.transfer.suites import TITLES
 from rubric_judge.ui.page.tables import Cell, Row, Table, counted, latex, markdown
@@ -58,9 +59,10 @@ def cell(value: Shown) -> Cell:
             return Cell(value=value)
 
 
-def row(name: str, *values: Shown, group: str = "") -> Row:
-    """Return a row that has a cell for each value."""
-    return Row(name=name, cells=tuple(cell(value) for value in values), group=group)
+def row(name: str, *values: Shown, group: str = "", link: str = "") -> Row:
+    """Return a row that has a cell for each value, and leads to the answers behind it."""
+    cells = tuple(cell(value) for value in values)
+    return Row(name=name, cells=cells, group=group, link=link)
 
 
 def all_tables(results: Results) -> tuple[Table, ...]:
@@ -120,18 +122,24 @@ def heldout_table(findings: Findings) -> Table:
 
 
 def _heldout_row(score: ModelScore, group: str) -> Row:
+    def part(value: float | None, show: str) -> Cell:
+        """Return a share, which leads to the answers that it counts."""
+        link = answers_of(HELDOUT, score.model, judge=score.judge, show=show)
+        return Cell(value=value, link=link if value else "")
+
     return row(
         score.model,
         score,
-        score.zero_frac,
-        score.invalid_frac,
-        score.unavailable_frac,
-        score.truncated_frac,
-        score.no_answer_frac,
+        part(score.zero_frac, "zero"),
+        part(score.invalid_frac, "failed"),
+        part(score.unavailable_frac, "failed"),
+        part(score.truncated_frac, "cut"),
+        part(score.no_answer_frac, "failed"),
         score.thought_frac,
         score.unclosed_frac,
         score.tokens_mean,
         group=group,
+        link=answers_of(HELDOUT, score.model, judge=score.judge),
     )
 
 
@@ -149,6 +157,7 @@ def corrected_table(corrected: Sequence[CorrectedReward], level: str) -> Table:
             Cell(value=reward.mean, low=reward.ci_low, high=reward.ci_high),
             reward.trust,
             reward.labelled,
+            link=answers_of(HELDOUT, reward.model),
         )
         for reward in corrected
     )
@@ -157,8 +166,20 @@ def corrected_table(corrected: Sequence[CorrectedReward], level: str) -> Table:
 
 def judge_table(findings: Findings) -> Table:
     """Figure 2's numbers: every model under every judge, out of ten."""
-    rows = (row(name, *scores) for name, scores in by_model(findings.judges).items())
+    rows = (
+        row(name, *map(_leading, scores), link=answers_of(HELDOUT, name))
+        for name, scores in by_model(findings.judges).items()
+    )
     return table_of("figure2_judges", rows, {judge: judge for judge in findings.judges})
+
+
+def _leading(score: ModelScore | None) -> Cell:
+    """Return the cell of a score, which leads to the model's answers."""
+    if score is None:
+        return Cell()
+    shown = HELDOUT if score.judge else score.benchmark
+    link = answers_of(shown, score.model, judge=score.judge)
+    return leading(cell(score), link)
 
 
 def transfer_table(findings: Findings) -> Table:
@@ -166,7 +187,7 @@ def transfer_table(findings: Findings) -> Table:
     models = by_model(findings.benchmarks)
     base = next(iter(models))
     rows = (
-        row(model, *scores, findings.averages.get((model, base)))
+        row(model, *map(_leading, scores), findings.averages.get((model, base)))
         for model, scores in models.items()
     )
     benchmarks = {name: TITLES.get(name, name) for name in findings.benchmarks}
@@ -188,11 +209,19 @@ def quality_table(findings: Findings) -> Table:
             score.unclosed_frac,
             score.unavailable_frac,
             group=TITLES.get(name, name),
+            link=answers_of(name, model, show=_worst_end(score)),
         )
         for name, models in findings.benchmarks.items()
         for model, score in models.items()
     )
     return table_of("transfer_quality", rows)
+
+
+def _worst_end(score: ModelScore) -> str:
+    """Return the filter of the answers that ended worst, of those that there are."""
+    if score.no_answer_frac or score.unavailable_frac:
+        return "failed"
+    return "cut" if score.truncated_frac else ""
 
 
 def difference_table(findings: Findings, differences: Sequence[PairedResult]) -> Table:
@@ -217,6 +246,12 @@ def difference_table(findings: Findings, differences: Sequence[PairedResult]) ->
                 difference.n,
                 difference.test,
                 group=group,
+                link=answers_of(
+                    HELDOUT if difference.judge else difference.benchmark,
+                    difference.a,
+                    difference.b,
+                    judge=difference.judge,
+                ),
             )
         )
     correction = findings.settings.correction.value
@@ -249,6 +284,7 @@ def signs_table(signs: Signs) -> Table:
             model.appeals,
             model.echoes,
             second.get(model.model),
+            link=answers_of(HELDOUT, model.model, judge=panel.settings.judge),
         )
         for model in panel.models
     )

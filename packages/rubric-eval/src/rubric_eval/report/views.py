@@ -7,11 +7,13 @@ from rubric_eval.comparison import Part, results
 from rubric_eval.findings.measuring import Findings, Signs
 from rubric_eval.findings.studies import Reliability
 from rubric_eval.heldout.table import JudgePair
+from rubric_eval.report.leads import HELDOUT, answers_of, leading
 from rubric_eval.report.tables import CONTROL_GROUP, cell, row, table_of
 from rubric_eval.responders.opening import CONTROLS
 from rubric_eval.statistics.scores import CriterionMeans
 from rubric_eval.transfer.suites import TITLES
 from rubric_judge.ui.page.charts import Bar, Bars
+from rubric_judge.ui.page.links import link_to
 from rubric_judge.ui.page.tables import (
     Cell,
     Column,
@@ -121,6 +123,7 @@ def judge_bars(table: Table, level: str) -> Bars:
                     role=f"m{number % 8 + 1}",
                     low=score.low,
                     high=score.high,
+                    link=score.link,
                 )
             )
             name = ""  # only the first bar of a model has its name
@@ -155,7 +158,9 @@ def quality_view(table: Table) -> Table:
     rows: list[Row] = []
     for group, of_models in table.groups.items():
         items, chance = of_models[0].cells[:2]
-        answers = {row.name: Cell(text=_quality(row, keys)) for row in of_models}
+        answers = {
+            row.name: Cell(text=_quality(row, keys), link=row.link) for row in of_models
+        }
         cells = (items, chance, *(answers.get(name, Cell(text="–")) for name in names))
         rows.append(Row(name=group, cells=cells))
     shares = "Share of answers that nothing could be extracted from, and share that was cut short"
@@ -197,6 +202,7 @@ def pairs_table(pairs: Iterable[JudgePair]) -> Table:
             pair.mean_difference,
             pair.rank_correlation,
             "yes" if pair.same_order else "no",
+            link=link_to("", set=HELDOUT, judge=pair.a),
         )
         for pair in pairs
     )
@@ -215,6 +221,7 @@ def divergences(signs: Signs) -> Table:
             divergence.second,
             divergence,
             "yes" if divergence.is_diverging else "no",
+            link=answers_of(HELDOUT, divergence.a, divergence.b, judge=first),
         )
         for divergence in panel.divergences
     )
@@ -225,12 +232,24 @@ def divergences(signs: Signs) -> Table:
 def reliability_tables(study: Reliability) -> list[Table]:
     """Each judge against itself, and judges against each other."""
     alone = (
-        row(judge.judge, judge.judgements, judge.icc1_within, judge.flips, judge.tau2)
+        row(
+            judge.judge,
+            judge.judgements,
+            judge.icc1_within,
+            judge.flips,
+            judge.tau2,
+            link=link_to("", set=HELDOUT, judge=judge.judge),
+        )
         for judge in study.judges
     )
     together = (
         row(
-            f"{pair.a} − {pair.b}", pair.responses, pair.bias, pair.spearman, pair.kappa
+            f"{pair.a} − {pair.b}",
+            pair.responses,
+            pair.bias,
+            pair.spearman,
+            pair.kappa,
+            link=link_to("", set=HELDOUT, judge=pair.a),
         )
         for pair in study.pairs
     )
@@ -280,7 +299,9 @@ def _breakdown(
 ) -> Table:
     greatest = sorted(parts, key=lambda part: -abs(part.mean))[:MOST_PARTS]
     ranked = sorted(greatest, key=lambda part: -part.mean)
-    rows = (row(part.name, part, part.n) for part in ranked)
+    rows = (
+        row(part.name, part, part.n, link=_answers_of_part(part)) for part in ranked
+    )
     shown = ""
     if len(greatest) < len(parts):
         shown = f"the {len(greatest)} greatest of {len(parts)}"
@@ -295,6 +316,12 @@ def _breakdown(
         key=f"by-{kind}-{benchmark}",
         level=level,
     )
+
+
+def _answers_of_part(part: Part) -> str:
+    shown = HELDOUT if part.judge else part.benchmark
+    named = {part.kind: part.name}
+    return answers_of(shown, part.a, part.b, judge=part.judge, **named)
 
 
 def heat(
@@ -312,11 +339,20 @@ def heat(
         criteria: means of the models, those of most questions first.
         is_alone: whether it is the only judge, so that its name is left out.
     """
+    models = tuple(models)
     rows: list[tuple[float, Row]] = []
     for criterion in criteria[:MOST_ROWS]:
         known = [mean for mean in criterion.means if mean is not None]
         spread = max(known) - min(known)
-        cells = row(criterion.name, *criterion.means, spread, criterion.questions)
+        means = (
+            leading(
+                cell(mean),
+                answers_of(HELDOUT, model, judge=judge, criterion=criterion.name),
+            )
+            for model, mean in zip(models, criterion.means, strict=True)
+        )
+        named = link_to("", set=HELDOUT, judge=judge, criterion=criterion.name)
+        cells = row(criterion.name, *means, spread, criterion.questions, link=named)
         rows.append((spread, cells))
     rows.sort(key=lambda ranked: -ranked[0])
     left_out = len(criteria) - len(rows)

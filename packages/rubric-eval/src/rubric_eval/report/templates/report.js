@@ -1,5 +1,5 @@
 "use strict";
-// Filters of the heat map, and the browser of answers. Texts reach the page through textContent
+// Filters of the heat map, and the browser of answers, which every table leads to. Texts reach the page through textContent
 // alone, so that an answer which holds HTML is shown and never run.
 (() => {
   const $ = (id) => document.getElementById(id);
@@ -47,11 +47,23 @@
 
   // Browser of answers
   const data = JSON.parse($("data").textContent);
-  const state = { set: null, entries: [], rows: [], id: null, at: [0, 0] };
+  const state = { set: null, entries: [], rows: [], id: null, at: [0, 0], note: "" };
+  const { read: chosenByAddress, written, set } = window.address;
   const judge = () => (state.set.judges.length ? $("judge").value : "");
+  const mean = (values) => (values.length ? values.reduce((a, b) => a + b, 0) / values.length : null);
   // The same model on both sides is shown once.
   const sides = () => [...new Set([$("left").value, $("right").value])];
-  const means = (entry) => sides().map((model) => entry.means[judge()]?.[model] ?? null);
+  // Scores of an answer on the chosen criterion, which is an id or a kind.
+  const scoresOf = (entry, answer) => {
+    const name = $("criterion").value;
+    const z = Object.entries(answer.scores[judge()]?.z ?? {});
+    return z.filter(([id]) => id === name || entry.kinds?.[id] === name).map(([, value]) => value);
+  };
+  const meanOf = (entry, model) =>
+    $("criterion").value
+      ? mean((entry.answers[model] ?? []).flatMap((answer) => scoresOf(entry, answer)))
+      : (entry.means[judge()]?.[model] ?? null);
+  const means = (entry) => sides().map((model) => meanOf(entry, model));
   const gap = (entry) => {
     const [left, right = null] = means(entry);
     return left === null || right === null ? null : right - left;
@@ -74,7 +86,9 @@
     all: () => true,
     right: (entry) => (gap(entry) ?? 0) > 0,
     left: (entry) => (gap(entry) ?? 0) < 0,
-    zero: (entry) => means(entry).some((mean) => mean === 0),
+    zero: (entry) =>
+      means(entry).some((value) => value === 0) ||
+      answersOf(entry).some((answer) => answer.scores[judge()]?.reward === 0),
     failed: (entry) => answersOf(entry).some(failed),
     cut: (entry) => answersOf(entry).some((answer) => answer.finish === "truncated"),
   };
@@ -84,19 +98,27 @@
   }
 
   function chooseSet() {
+    fillSet();
+    choose();
+  }
+
+  function fillSet() {
     state.set = data.sets[Number($("set").value)] ?? data.sets[0];
     state.entries = data.entries.filter((entry) => entry.set === state.set.name);
-    const { models, judges } = state.set;
-    fill($("left"), models);
-    fill($("right"), models);
+    const { models, judges, controls } = state.set;
+    fill($("left"), [...models, ...controls]);
+    fill($("right"), [...models, ...controls]);
     $("right").value = models[models.length - 1];
     fill($("judge"), judges);
     $("judge-label").hidden = judges.length < 2;
     const fields = [...new Set(state.entries.map((entry) => entry.field).filter(Boolean))].sort();
     $("field").replaceChildren(new Option("all", ""), ...fields.map((field) => new Option(field, field)));
     $("field-label").hidden = fields.length < 2;
+    const criteria = criteriaOf(state.entries);
+    $("criterion").replaceChildren(new Option("all", ""), ...criteria.map((name) => new Option(name, name)));
+    $("criterion-label").hidden = criteria.length < 2;
     const some = `${state.set.shown.toLocaleString("en")} of ${state.set.total.toLocaleString("en")} questions`;
-    const isAlone = models.length < 2;
+    const isAlone = models.length + controls.length < 2;
     $("right").parentElement.hidden = isAlone;
     const part = state.set.shown < state.set.total
       ? isAlone ? `The first ${some}` : `The ${some} on which models differ most`
@@ -108,7 +130,20 @@
       ? " Their authors ask that they appear nowhere in plain text: do not publish this page."
       : "";
     $("caption").textContent = `${part}${cut}${rest}.${secret}`;
-    choose();
+  }
+
+  // Kinds, and the ids that most questions have; an address may name any other.
+  function criteriaOf(entries) {
+    const counts = new Map();
+    const kinds = new Set();
+    for (const entry of entries) {
+      const ids = new Set(Object.values(entry.answers).flat().flatMap((answer) => Object.values(answer.scores)
+        .flatMap((score) => Object.keys(score.z))));
+      for (const id of ids) counts.set(id, (counts.get(id) ?? 0) + 1);
+      for (const id of ids) if (entry.kinds?.[id]) kinds.add(entry.kinds[id]);
+    }
+    const known = [...counts].sort(([, a], [, b]) => b - a).slice(0, 200).map(([id]) => id);
+    return [...[...kinds].sort(), ...known.sort()];
   }
 
   function matches(entry, query) {
@@ -122,6 +157,7 @@
     const field = $("field").value;
     state.rows = state.entries
       .filter((entry) => !field || entry.field === field)
+      .filter((entry) => !$("criterion").value || means(entry).some((value) => value !== null))
       .filter(filters[$("show").value])
       .filter((entry) => matches(entry, query))
       .sort(orders[$("sort").value]);
@@ -129,7 +165,9 @@
       state.id = state.rows[0]?.id ?? null;
       state.at = [0, 0];
     }
-    $("count").textContent = `${state.rows.length} of ${state.entries.length} question${state.entries.length === 1 ? "" : "s"}`;
+    const noun = state.entries.length === 1 ? "question" : "questions";
+    $("count").textContent = `${state.note}${state.rows.length} of ${state.entries.length} ${noun}`;
+    state.note = "";
     showList();
     showDetail();
   }
@@ -180,6 +218,40 @@
     markSelected();
     showDetail();
     $("detail").scrollTop = 0;
+    writeAddress();
+  }
+
+  const filterNames = ["left", "right", "judge", "sort", "show", "field", "criterion"];
+
+  // What is chosen, as an address that can be passed on.
+  function writeAddress() {
+    const parts = filterNames.map((name) => [name, $(name).value]).filter(([, value]) => value && value !== "all");
+    const question = state.id === null ? [] : [["question", state.id]];
+    history.replaceState(null, "", written([["set", state.set.name], ...parts, ...question]));
+  }
+
+  // Shows what the address names: `#set=heldout&right=grpo&criterion=…`, and says what is not here.
+  function goToAddress() {
+    const named = chosenByAddress();
+    if (!named) return false;
+    const missing = [];
+    const place = data.sets.findIndex((one) => one.name === (named.get("set") ?? data.sets[0].name));
+    if (place < 0) missing.push(named.get("set"));
+    $("set").value = String(Math.max(place, 0));
+    fillSet();
+    $("search").value = "";
+    $("sort").value = "gap";
+    $("show").value = "all";
+    for (const name of filterNames) {
+      const value = named.get(name);
+      if (value && !set($(name), value, { adds: name === "criterion" })) missing.push(value);
+    }
+    state.id = named.get("question");
+    state.note = missing.length ? `Not on this page: ${missing.join(", ")}. ` : "";
+    choose();
+    $("answers").scrollIntoView();
+    $("list").focus({ preventScroll: true });
+    return true;
   }
 
   function about(answer) {
@@ -281,7 +353,7 @@
       return element(
         "tr",
         "",
-        heading(name, "row", criterion ? `weight ${criterion.weight}. ${criterion.text}` : ""),
+        heading(name, "row", criterion ? `weight ${criterion.weight}. ${criterion.text}` : (entry.kinds?.[name] ?? "")),
         ...shares.map(zCell),
         isPair ? element("td", direction(difference), points(difference)) : null,
       );
@@ -341,8 +413,10 @@
   $("controls").hidden = $("browser").hidden = false;
   $("controls").addEventListener("submit", (event) => event.preventDefault());
   $("set").addEventListener("change", chooseSet);
-  for (const id of ["left", "right", "judge", "sort", "show", "field"]) $(id).addEventListener("change", choose);
+  for (const id of filterNames) $(id).addEventListener("change", choose);
+  $("controls").addEventListener("change", (event) => event.target.id !== "search" && writeAddress());
+  window.addEventListener("hashchange", goToAddress);
   $("search").addEventListener("input", choose);
   $("list").addEventListener("keydown", move);
-  chooseSet();
+  if (!goToAddress()) chooseSet();
 })();
