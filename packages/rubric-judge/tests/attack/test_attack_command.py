@@ -69,6 +69,38 @@ def test_the_command_works_at_once_and_shows_the_weaknesses_of_the_lexical_judge
     assert len((tmp_path / "out/cases.jsonl").read_text().splitlines()) == report.cases
 
 
+def test_where_texts_are_revealed_names_lead_to_a_private_page_of_the_cases(
+    command: Command, tmp_path: Path
+) -> None:
+    hidden = command()[1]
+    plain = (tmp_path / "out/attack.html").read_text()
+    assert "cases.html" not in hidden + plain
+    assert not (tmp_path / "out/cases.html").exists()
+
+    assert "cases.html" in command("--reveal")[1]
+
+    page = (tmp_path / "out/attack.html").read_text()
+    report = AttackReport.model_validate_json(
+        (tmp_path / "out/attack.json").read_text()
+    )
+    for family in report.families:
+        link = f"cases.html#part={family.family}&amp;sort=reward-down"
+        assert page.count(f'href="{link}"') == 2  # of its bar, and of its row
+    viewer = (tmp_path / "out/cases.html").read_text()
+    worst = report.families[0].worst[0]
+    link = page.partition(f'">{worst.id.replace("_", "_<wbr>")}</a>')[0].rpartition(
+        "#"
+    )[2]
+    assert f'"n":"{link.removeprefix("sample=")}"' in viewer
+    assert "Private." in viewer
+    assert ORDER in viewer
+    # A passage that was tampered with is shown as the judge saw it.
+    tampered = next(
+        case for case in report.families if case.family == "passage_injection"
+    )
+    assert viewer.count('"id":"passage_injection/') == tampered.cases
+
+
 def test_a_language_model_is_attacked_and_a_ledger_saves_its_calls(
     command: Command, tmp_path: Path
 ) -> None:

@@ -517,6 +517,9 @@ def test_the_page_leads_to_where_judge_and_people_differ(command: Command) -> No
         in section
     )
     assert "criterion=first" not in section
+    youden = page.partition('id="criteria"')[2].partition("</section>")[0]
+    assert 'href="judgements.html#criterion=first&amp;sort=gap">first</a>' in youden
+    assert 'href="judgements.html#differ=people&amp;sort=gap">Judgements' in page
     viewer = Path("out/judgements.html").read_text("utf-8")
     assert "Private." in viewer
     assert '"h":{' in viewer

@@ -90,14 +90,21 @@ def test_judges_are_called_measured_drawn_and_resumed(
     assert "Krippendorff" in printed
     last = printed[printed.index("written: ") :].replace("\n", "")
     assert last.replace(" ", "") == (
-        "written:out/reliability.md,reliability.json,reliability.html,noise_by_criterion.png,"
-        "noise_predicted_measured.png,judges.png,sign_flips.png"
+        "written:out/reliability.md,reliability.json,reliability.html,judgements.html,"
+        "noise_by_criterion.png,noise_predicted_measured.png,judges.png,sign_flips.png"
     )
     html = (tmp_path / "out/reliability.html").read_text()
     assert report.summary().startswith(
         "Share of advantages whose sign a second judgement turns: 0.0%"
     )
     assert html.index("Krippendorff’s α") < html.index("Noise of each judge")
+    # Repeats stand side by side on a private page, to which names of criteria and judges lead.
+    criterion = report.criteria[0].criterion
+    assert f'href="judgements.html#criterion={criterion}&amp;sort=gap"' in html
+    assert 'href="judgements.html#differ=judges&amp;sort=gap">J1</a>' in html
+    viewer = (tmp_path / "out/judgements.html").read_text()
+    assert "Private." in viewer
+    assert f'["judged responses","{noisy.judge} (3)"]' in viewer
     page = (tmp_path / "out/reliability.md").read_text()
     assert "| τ² of a criterion |" in page
     names = ["judges", "noise_by_criterion", "noise_predicted_measured", "sign_flips"]

@@ -14,6 +14,7 @@ from rubric_core.files import write_text
 from rubric_judge.ui.console import command, progress
 
 if TYPE_CHECKING:
+    from rubric_judge.ui.page.links import Leads
     from rubric_judge.ui.page.tables import Report
 
 app = command.command_app("rubric-judge", summary="Judge responses against rubrics.")
@@ -25,6 +26,7 @@ def write_report(
     report: Report,
     draw: Callable[[Path], Sequence[Path]],
     *more: str,
+    leads: Leads | None = None,
 ) -> str:
     """Write a report as JSON, Markdown and HTML with figures; return the names of all files.
 
@@ -34,6 +36,7 @@ def write_report(
         report: what was found.
         draw: draws the figures into the folder; the Markdown shows each `.png`.
         more: names of other files in the folder; a page of the report's own among them.
+        leads: ways from the page to the samples behind it.
     """
     with progress.current().phase("drawing the figures"):
         pictures = [path.name for path in draw(out) if path.suffix == ".png"]
@@ -42,7 +45,7 @@ def write_report(
     if (page := f"{name}.html") not in more:
         from rubric_judge.ui.page.rendering import write_plain_page
 
-        write_plain_page(report, out / page)
+        write_plain_page(report, out / page, leads)
         more = (page, *more)
     return ", ".join([str(out / f"{name}.md"), f"{name}.json", *more, *pictures])
 

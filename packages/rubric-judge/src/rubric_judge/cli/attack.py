@@ -22,8 +22,10 @@ if TYPE_CHECKING:
     from rubric_judge.quality.attack import AttackPlan
     from rubric_judge.quality.attack.families import Builder
     from rubric_judge.quality.labels.written import KnownAnswers
+    from rubric_judge.ui.page.links import Leads
 
 
+_VIEWER = "cases.html"
 _CONTROL_JUDGEMENTS = 3
 """A bound is the highest of so many judgements, so that a judge's noise is no over-credit."""
 
@@ -64,7 +66,8 @@ def attack(  # noqa: PLR0913  # each is an option of the command
         ledger: A ledger to look judgements up in and to record them in, so that a command that was
             stopped goes on where it was.
         workers: Judge workers; each holds up to four responses.
-        reveal: Write the attacking texts into cases.jsonl.
+        reveal: Write the attacking texts into cases.jsonl, and cases.html, a private page of them
+            with passages and rubrics, to which the names in attack.html lead.
         verbose: Log every judge call to stderr.
 
     Returns:
@@ -86,8 +89,14 @@ def attack(  # noqa: PLR0913  # each is an option of the command
         controls_RN, (results,) = judged.batches
         report = over_credit(plan, controls_RN, results, judge=name, epsilon=epsilon)
         _write_cases(plan, results, out / "cases.jsonl", reveal=reveal)
+        leads = _write_viewer(plan, controls_RN[0], results, out) if reveal else None
         written = write_report(
-            out, "attack", report, partial(draw_figures, report), "cases.jsonl"
+            out,
+            "attack",
+            report,
+            partial(draw_figures, report),
+            *("cases.jsonl", *([_VIEWER] if reveal else [])),
+            leads=leads,
         )
     command.print_tables(report.tables(), footer=f"written: {written}")
     lost = all(result.outcome is Outcome.UNAVAILABLE for result in results)
@@ -139,6 +148,23 @@ def _chosen(suites: Sequence[Path], names: Sequence[str]) -> Mapping[str, Builde
             f": {unknown[0]!r} is no family; use some of {', '.join(families)}",
         )
     return {name: families[name] for name in names} if names else families
+
+
+def _write_viewer(
+    plan: AttackPlan,
+    controls: Sequence[JudgeResult],
+    results: Sequence[JudgeResult],
+    out: Path,
+) -> Leads:
+    """Write the page of the cases; return the ways that lead there."""
+    from rubric_judge.quality.view.page import write_page
+    from rubric_judge.quality.view.studies import attack_leads, attack_samples
+
+    source, samples = attack_samples(plan, controls, results)
+    write_page(
+        samples, [source], out / _VIEWER, title="Attacks on a judge", parts="Family"
+    )
+    return attack_leads(_VIEWER, samples)
 
 
 def _write_cases(

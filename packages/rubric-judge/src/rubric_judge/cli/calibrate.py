@@ -283,7 +283,8 @@ def _write(report: CalibrationReport, out: Path, files: Files, differ: Table) ->
     from rubric_judge.quality.calibration.figures import draw_figures
     from rubric_judge.quality.calibration.page import write_page
 
-    write_page(report, out / "calibration.html", files, differ=differ)
+    page = out / "calibration.html"
+    write_page(report, page, files, differ=differ, viewer=_VIEWER)
     draw = partial(draw_figures, report)
     return write_report(out, "calibration", report, draw, "calibration.html", _VIEWER)
 

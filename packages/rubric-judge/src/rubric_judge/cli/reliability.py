@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 from cyclopts import Parameter
 
@@ -29,6 +29,9 @@ from rubric_judge.ui.console.command import (
 
 if TYPE_CHECKING:
     from rubric_judge.quality.reliability import Rating, Ratings, ReliabilityReport
+    from rubric_judge.ui.page.links import Leads
+
+_VIEWER: Final = "judgements.html"
 
 
 def reliability(  # noqa: PLR0913  # each is an option of the command
@@ -61,7 +64,8 @@ def reliability(  # noqa: PLR0913  # each is an option of the command
         responses: JSON Lines with `task_id` and `response`, for --judge.
         judge: A judge's configuration, YAML; give it several times for several judges.
         judgements: Files of `rubric-judge score` or `label`; two of a judge are replicates.
-        out: Folder for reliability.json, reliability.md, figures, and the judgements made.
+        out: Folder for reliability.json, its pages and figures, and the judgements made; where
+            RESPONSES are given, judgements.html is a private page of them.
         reference: Name of the judge or person that the others are held against: TPR, TNR and J.
         replicates: Judgements of each response by each --judge.
         ledger: A ledger to look judgements up in and to record them in, so as to go on if stopped.
@@ -92,7 +96,9 @@ def reliability(  # noqa: PLR0913  # each is an option of the command
         )
         ratings = collect(new_ratings + earlier_ratings, by_id)
         report = measure(ratings, resamples=resamples, seed=seed, reference=reference)
-        written = _write(out, report, ratings)
+        all_ratings = [*new_ratings, *earlier_ratings]
+        leads = _write_viewer(out, report, all_ratings, dict(numbered), by_id)
+        written = _write(out, report, ratings, leads)
     _print(report, written, notes)
     return (
         FAILED
@@ -105,12 +111,36 @@ def reliability(  # noqa: PLR0913  # each is an option of the command
     )
 
 
-def _write(out: Path, report: ReliabilityReport, ratings: Ratings) -> str:
+def _write_viewer(
+    out: Path,
+    report: ReliabilityReport,
+    ratings: Sequence[Rating],
+    views: Mapping[int, JudgeView],
+    tasks: Mapping[str, Task],
+) -> Leads | None:
+    """Write the page of the judgements, where their responses are known and they fit on it."""
+    from rubric_judge.quality.view.joining import MOST_JUDGES
+    from rubric_judge.quality.view.page import write_page
+    from rubric_judge.quality.view.studies import repeated_leads, repeated_samples
+
+    known = [rating for rating in ratings if rating.line in views]
+    if not known or len({rating.judge for rating in known}) > MOST_JUDGES:
+        return None
+    source, samples = repeated_samples(known, views, tasks)
+    write_page(samples, [source], out / _VIEWER, title="Judgements held together")
+    criteria = [noise.criterion for noise in report.criteria]
+    criteria += [rate.criterion for rate in report.rates if rate.criterion]
+    return repeated_leads(_VIEWER, (*report.marks, *report.marks.values()), criteria)
+
+
+def _write(
+    out: Path, report: ReliabilityReport, ratings: Ratings, leads: Leads | None
+) -> str:
     from rubric_judge.quality.reliability.figures import draw_figures
 
-    return write_report(
-        out, "reliability", report, partial(draw_figures, report, ratings)
-    )
+    more = [_VIEWER] if leads is not None else []
+    draw = partial(draw_figures, report, ratings)
+    return write_report(out, "reliability", report, draw, *more, leads=leads)
 
 
 def _read(

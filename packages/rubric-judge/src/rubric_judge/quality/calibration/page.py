@@ -14,6 +14,7 @@ from rubric_judge.quality.calibration.report import (
     next_steps,
 )
 from rubric_judge.ui.page.figures import Figure
+from rubric_judge.ui.page.links import Leads, link_to
 from rubric_judge.ui.page.rendering import render_page
 from rubric_judge.ui.page.tables import Cell, Row, Table, or_dash
 
@@ -81,6 +82,7 @@ def write_page(
     files: Files | None = None,
     *,
     differ: Table | None = None,
+    viewer: str = "",
 ) -> None:
     """Write the page; the same calibration of the same files gives the same bytes.
 
@@ -89,12 +91,23 @@ def write_page(
         path: the page.
         files: what it is of, for the commands that come next.
         differ: where judge and people differ, its rows leading to the samples.
+        viewer: path of the page of judgements from this one, to which names of criteria lead; they
+            lead nowhere if empty.
     """
     steps = next_steps(report, files or Files())
     # The template calls the functions of this module and the report's own tables.
     tables = [*report.tables()[2:], *report.score_tables()]
+    youden = youden_view(report)
+    if viewer:
+        names = [item.criterion for item in (*report.criteria, *report.kinds)]
+        by_gap = {name: link_to(viewer, criterion=name, sort="gap") for name in names}
+        leads = Leads(viewer, by_gap, link_to(viewer, differ="people", sort="gap"))
+        tables = [leads.table(table) for table in tables]
+        youden = leads.table(youden)
     content = {
         "report": report,
+        "youden": youden,
+        "viewer": viewer,
         "views": sys.modules[__name__],
         "tables": tables,
         "steps": steps,

@@ -32,7 +32,12 @@ _MOST_ROWS: Final = 40
 
 
 def write_page(
-    samples: Samples, sources: Sequence[Source], path: Path, *, title: str
+    samples: Samples,
+    sources: Sequence[Source],
+    path: Path,
+    *,
+    title: str,
+    parts: str = "Step or model",
 ) -> None:
     """Write the page; equal samples give equal bytes.
 
@@ -41,14 +46,21 @@ def write_page(
         sources: what they were made from, for the texts of criteria.
         path: the page; it holds passages and rubrics, and is for the judge's side.
         title: its heading.
+        parts: name of the filter by the parts of the sources.
 
     Raises:
         OSError: it cannot be written.
     """
-    write_text(path, page_text(samples, sources, title=title))
+    write_text(path, page_text(samples, sources, title=title, parts=parts))
 
 
-def page_text(samples: Samples, sources: Sequence[Source], *, title: str) -> str:
+def page_text(
+    samples: Samples,
+    sources: Sequence[Source],
+    *,
+    title: str,
+    parts: str = "Step or model",
+) -> str:
     """Return the page as `write_page` writes it."""
     tasks: dict[str, Task] = {}
     kinds: dict[str, str] = {}
@@ -65,7 +77,7 @@ def page_text(samples: Samples, sources: Sequence[Source], *, title: str) -> str
         "raters": sorted(
             {r for s in samples.rows for c in s.people.values() for r in c}
         ),
-        "has_parts": any(sample.first.part for sample in samples.rows),
+        "parts": parts if any(row.first.part for row in samples.rows) else "",
         "data": inert_json(laid_out.data()),
     }
     return render_page(__package__, "view", content, scripts=("address.js", "view.js"))

@@ -4,10 +4,12 @@ A page that shows samples, such as `rubric-judge view` makes, reads what is chos
 its address after the #: the names of its filters with their values.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import quote
 
+from rubric_judge.ui.page.charts import Bars
 from rubric_judge.ui.page.tables import Row, Table
 
 AT_STEP: Final = "{step}"
@@ -37,3 +39,23 @@ def linked(table: Table, address: Callable[[Row], str]) -> Table:
     """
     rows = (row.model_copy(update={"link": address(row)}) for row in table.rows)
     return table.model_copy(update={"rows": tuple(rows)})
+
+
+@dataclass(frozen=True)
+class Leads:
+    """Ways from the bars and tables of a report to the samples behind them."""
+
+    page: str
+    """Path of the page of samples from the report; it is private."""
+    names: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Addresses by the names of bars and rows."""
+    others: str = ""
+    """Address of the samples behind a table none of whose rows is named; the page if empty."""
+
+    def bars(self, bars: Bars) -> Bars:
+        """Return bars whose names lead to their samples."""
+        return bars.linked(self.names)
+
+    def table(self, table: Table) -> Table:
+        """Return a table whose names lead to their samples."""
+        return linked(table, lambda row: self.names.get(row.name, ""))

@@ -18,6 +18,7 @@ from markupsafe import Markup
 from rubric_core.files import write_text
 from rubric_judge.ui.page.charts import Chart
 from rubric_judge.ui.page.drawing import readings, svg
+from rubric_judge.ui.page.links import Leads
 from rubric_judge.ui.page.tables import Report, bounds, written
 
 if TYPE_CHECKING:
@@ -196,15 +197,22 @@ def _sha256(script: str) -> str:
     return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
 
 
-def write_plain_page(report: Report, path: Path) -> None:
+def write_plain_page(report: Report, path: Path, leads: Leads | None = None) -> None:
     """Write a report as a page of its summary, charts and tables; equal reports give equal bytes.
+
+    Args:
+        report: the report.
+        path: the page.
+        leads: ways from bars and tables to the samples behind them.
 
     Raises:
         OSError: the page cannot be written.
     """
-    content = {
-        "report": report,
-        "tables": [table for table in report.tables() if table.rows],
-    }
+    tables = [table for table in report.tables() if table.rows]
+    drawn = [bars for bars in report.drawn() if bars.bars]
+    if leads is not None:
+        tables = [leads.table(table) for table in tables]
+        drawn = [leads.bars(bars) for bars in drawn]
+    content = {"report": report, "tables": tables, "drawn": drawn, "leads": leads}
     text = render_page(_KIT, "plain", content)
     write_text(path, text)
