@@ -89,13 +89,17 @@ def attack(  # noqa: PLR0913  # each is an option of the command
         controls_RN, (results,) = judged.batches
         report = over_credit(plan, controls_RN, results, judge=name, epsilon=epsilon)
         _write_cases(plan, results, out / "cases.jsonl", reveal=reveal)
-        leads = _write_viewer(plan, controls_RN[0], results, out) if reveal else None
+        leads = None
+        more = ["cases.jsonl"]
+        if reveal:
+            leads = _write_viewer(plan, controls_RN[0], results, out)
+            more.append(_VIEWER)
         written = write_report(
             out,
             "attack",
             report,
             partial(draw_figures, report),
-            *("cases.jsonl", *([_VIEWER] if reveal else [])),
+            *more,
             leads=leads,
         )
     command.print_tables(report.tables(), footer=f"written: {written}")

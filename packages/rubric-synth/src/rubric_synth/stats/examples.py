@@ -2,11 +2,12 @@
 
 import hashlib
 import heapq
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, TypeAlias, TypeVar, cast
 
 from rubric_core import Task, read_tasks
 from rubric_synth.document import Rejection
@@ -54,6 +55,8 @@ class Sample(Generic[_T]):
         return [item for _, _, item in sorted(self._chosen, key=itemgetter(1))]
 
 
+Facets: TypeAlias = dict[str, list[str | float]]
+"""Names and numbers of a task, by the field of the statistics that they are counted in."""
 _SEED = "examples"
 _MOST_CHARS = 6_000
 _LARGEST_WEIGHT = 1e9
@@ -79,6 +82,13 @@ class Example:
     """Task id and document, or the source."""
     detail: str = ""
     """Explanation of a refusal."""
+    facets: Facets = field(default_factory=dict[str, list[str | float]])
+    """Names and numbers of a task that the statistics count, by their field."""
+
+    @property
+    def facets_json(self) -> str:
+        """The same for the page's script."""
+        return json.dumps(self.facets, separators=(",", ":"))
 
     @property
     def total_weight(self) -> float:
@@ -90,9 +100,20 @@ class Example:
 class Examples:
     """The examples of one page."""
 
-    def __init__(self, *, reveal_grounding: bool) -> None:
-        """Begin without an example; passages are shown only if `reveal_grounding` says so."""
+    def __init__(
+        self,
+        *,
+        reveal_grounding: bool,
+        facets_of: Callable[[Task], Facets] = lambda _: {},
+    ) -> None:
+        """Begin without an example.
+
+        Args:
+            reveal_grounding: Whether passages are shown.
+            facets_of: What the statistics count of a task.
+        """
         self._reveal = reveal_grounding
+        self._facets_of = facets_of
         self._accepted: Sample[tuple[Task, tuple[str, ...]]] = Sample(60, seed=_SEED)
         self._rejected: dict[str, Sample[Rejection]] = {}
 
@@ -100,10 +121,11 @@ class Examples:
     def accepted(self) -> list[Example]:
         """Tasks of the dataset."""
         chosen = self._accepted.items()
-        return [
-            task_example(task, tags, reveal_grounding=self._reveal)
-            for task, tags in chosen
-        ]
+        examples: list[Example] = []
+        for task, tags in chosen:
+            example = task_example(task, tags, reveal_grounding=self._reveal)
+            examples.append(replace(example, facets=self._facets_of(task)))
+        return examples
 
     @property
     def rejected(self) -> list[Example]:

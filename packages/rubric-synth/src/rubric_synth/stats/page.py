@@ -8,6 +8,7 @@ from pathlib import Path
 
 from rubric_judge.quality.labels import written
 from rubric_judge.ui.page.charts import Bar, Bars, Distribution
+from rubric_judge.ui.page.links import link_to
 from rubric_judge.ui.page.rendering import render_page
 from rubric_judge.ui.page.tables import Table, counted
 from rubric_synth.calls import CallTotals
@@ -16,11 +17,13 @@ from rubric_synth.run.dataset.folder import Manifest
 from rubric_synth.run.dataset.writing import asked_of_models
 from rubric_synth.stats.controls import described, overpaid
 from rubric_synth.stats.examples import Examples
-from rubric_synth.stats.report import Coverage, DatasetStatistics, Spread
+from rubric_synth.stats.report import Coverage, DatasetStatistics, Histogram, Spread
 
 _SHOULD_SCORE_WELL = ("reference", written.CONTROLS[written.Truth.RIGHT])
 """Controls that should score well."""
 _MOST_BARS = 12
+_SECTIONS = {"accepted": "#tasks", "rejected": "#rejected"}
+"""Places of the page that show some of those documents."""
 
 
 def whereabouts(statistics: DatasetStatistics) -> Bars:
@@ -38,6 +41,7 @@ def whereabouts(statistics: DatasetStatistics) -> Bars:
             count / total,
             note=f"{100 * count / total:.1f} %",
             role=role,
+            link=_SECTIONS.get(name, "") if count else "",
         )
         for name, count, role in parts
         if count or name != "pending"
@@ -57,15 +61,15 @@ def reasons(statistics: DatasetStatistics) -> list[Bars]:
         total = counted(
             sum(by_reason.values()), "document or draft", "documents or drafts"
         )
-        charts.append(
-            counts(
-                f"Left out in stage “{stage}”",
-                f"{total}.",
-                by_reason,
-                role="other",
-                longest=longest,
-            )
+        bars = counts(
+            f"Left out in stage “{stage}”",
+            f"{total}.",
+            by_reason,
+            role="other",
+            longest=longest,
         )
+        links = {name: link_to("", stage=stage, reason=name) for name in by_reason}
+        charts.append(bars.linked(links))
     return charts
 
 
@@ -89,11 +93,28 @@ def counts(
     *,
     role: str = "main",
     longest: int | None = None,
+    facet: str = "",
 ) -> Bars:
-    """Return counts by name, the first dozen drawn."""
+    """Return counts by name, the first dozen drawn.
+
+    Args:
+        title: their title.
+        caption: what they are.
+        named: the counts.
+        role: their colour.
+        longest: count of a bar of full length; the greatest if None.
+        facet: what the shown tasks are chosen by where a name is clicked on: `split`, `kind` or a
+            field of the statistics.
+    """
     longest = longest or max(named.values(), default=1)
     bars = tuple(
-        Bar(name, f"{count:,}", count / longest, role=role)
+        Bar(
+            name,
+            f"{count:,}",
+            count / longest,
+            role=role,
+            link=link_to("", **{facet: name}) if facet else "",
+        )
         for name, count in islice(named.items(), _MOST_BARS)
     )
     return Bars(title, caption, bars, _left(named))
@@ -103,9 +124,10 @@ def spread(
     title: str,
     caption: str,
     numbers_spread: Spread,
+    facet: str,
     noun: tuple[str, str] = ("task", "tasks"),
 ) -> Distribution:
-    """Return where some numbers lie."""
+    """Return where some numbers lie; a bar leads to the shown tasks that it counts."""
     numbers = numbers_spread.model_dump(exclude={"histogram"})
     return Distribution(
         title,
@@ -113,11 +135,22 @@ def spread(
         noun=noun,
         numbers=tuple((name, _number(value)) for name, value in numbers.items()),
         marked=numbers_spread.median,
+        links=_ranges(facet, numbers_spread.histogram),
         **numbers_spread.histogram.model_dump(),
     )
 
 
-def coverage(title: str, shares: Coverage) -> Distribution:
+def _ranges(facet: str, histogram: Histogram) -> tuple[str, ...]:
+    """Return the address of each bar: a range without its upper end, the last one open."""
+    edges = [f"{edge:g}" for edge in histogram.edges]
+    ends = [*edges[1:-1], ""]
+    return tuple(
+        link_to("", **{facet: f"{low}..{high}"})
+        for low, high in zip(edges[:-1], ends, strict=True)
+    )
+
+
+def coverage(title: str, shares: Coverage, facet: str) -> Distribution:
     """Return which share of a rubric's terms occurs in a text."""
     numbers = (("mean", shares.mean), ("tasks with all", shares.complete_frac))
     return Distribution(
@@ -126,6 +159,7 @@ def coverage(title: str, shares: Coverage) -> Distribution:
         noun=("task", "tasks"),
         numbers=tuple((name, f"{100 * value:.1f} %") for name, value in numbers),
         is_share=True,
+        links=_ranges(facet, shares.histogram),
         **shares.histogram.model_dump(),
     )
 
@@ -224,7 +258,15 @@ def write_page(
         "record": _record(manifest),
     }
     write_lines(
-        path, [render_page(__package__, "stats", content, scripts=("stats.js",))]
+        path,
+        [
+            render_page(
+                __package__,
+                "stats",
+                content,
+                scripts=("address.js", "bins.js", "stats.js"),
+            )
+        ],
     )
 
 

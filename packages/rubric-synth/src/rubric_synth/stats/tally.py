@@ -128,6 +128,20 @@ class TaskTally:
             values[name] = spread(numbers)
         return values
 
+    def facets(self) -> dict[str, list[str | float]]:
+        """Return every name and number that was counted, by the field it is counted in."""
+        facets: dict[str, list[str | float]] = {
+            "verification": [*self._verification],
+            "criteria_per_task": [
+                f"{count} criteria" for count in self._criteria_per_task
+            ],
+        }
+        for name, names in self._names.items():
+            facets[name] = [*names.most()]
+        for name, numbers in (*self._numbers.items(), *self._shares.items()):
+            facets[name] = [float(f"{number:.6g}") for number in numbers]
+        return {name: values for name, values in facets.items() if values}
+
     def add(self, task: Task, split: str) -> str:
         """Count one task and return its kind."""
         criteria = task.rubric.criteria
@@ -190,6 +204,13 @@ class TaskTally:
                     shares.append(occurring(terms, text) / len(terms))
 
 
+def facets_of(task: Task) -> dict[str, list[str | float]]:
+    """Return what the statistics count of one task, by the field that they count it in."""
+    tally = TaskTally()
+    tally.add(task, dataset_folder.SPLITS[0])
+    return tally.facets()
+
+
 def verification_head(criterion: Criterion) -> str:
     """Return the word that a criterion's executable directive begins with, or "free text"."""
     head = criterion.verification_method.lstrip().partition(":")[0].rstrip()
@@ -240,7 +261,7 @@ def dataset_statistics(
         raise ValueError(f"controls={controls!r} must be at least 1")
     manifest = dataset_folder.read_manifest(dataset)
     tally = TaskTally()
-    examples = Examples(reveal_grounding=reveal_grounding)
+    examples = Examples(reveal_grounding=reveal_grounding, facets_of=facets_of)
     sample: Sample[Task] = Sample(controls, seed="controls")
     written = WrittenAnswers(dataset)
     answered = list[Task]()
