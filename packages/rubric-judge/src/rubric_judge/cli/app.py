@@ -1,4 +1,4 @@
-"""The application, and what its commands write."""
+"""The application, and what its commands read and write."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rubric_core import Task, read_tasks
 from rubric_core.errors import ConfigError
 from rubric_core.files import write_text
 from rubric_judge.ui.console import command, progress
@@ -18,6 +19,11 @@ if TYPE_CHECKING:
     from rubric_judge.ui.page.tables import Report
 
 app = command.command_app("rubric-judge", summary="Judge responses against rubrics.")
+
+
+def tasks_by_id(path: Path) -> dict[str, Task]:
+    """Read a file of tasks; return each by its id."""
+    return {task.task_id: task for task in read_tasks(path)}
 
 
 def write_report(
@@ -60,12 +66,8 @@ def flag_error(flag: str, problem: str) -> ConfigError:
     return ConfigError(f"--{flag}{problem}", location=flag)
 
 
-def make_folder(out: Path, *, flag: str) -> None:
-    """Make a folder that a command is to fill.
-
-    Args:
-        out: the folder; what is in it stays there.
-        flag: how the command line calls it.
+def make_folder(out: Path) -> None:
+    """Make the folder of `--out`, which a command is to fill; what is in it stays there.
 
     Raises:
         ConfigError: it cannot be made, or not be written to.
@@ -75,10 +77,10 @@ def make_folder(out: Path, *, flag: str) -> None:
         with tempfile.TemporaryFile(dir=out):
             pass
     except OSError as error:
-        raise ConfigError(
-            f"{flag} {out}: cannot be made a folder to write to ({error.strerror}): name "
+        raise flag_error(
+            "out",
+            f" {out}: cannot be made a folder to write to ({error.strerror}): name "
             "another folder",
-            location=flag.lstrip("-"),
         ) from None
 
 

@@ -7,9 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-from cyclopts import Parameter
+from typing import TYPE_CHECKING
 
 from rubric_core import JudgeResult, Outcome, read_tasks
 from rubric_core.files import replacing
@@ -35,7 +33,7 @@ def attack(  # noqa: PLR0913  # each is an option of the command
     *,
     judge: Path,
     out: Path,
-    suite: Annotated[tuple[Path, ...], Parameter(negative=())] = (),
+    suite: command.EachPath = (),
     families: command.Names = (),
     limit: command.Positive | None = None,
     epsilon: command.Share = 0.05,
@@ -84,7 +82,7 @@ def attack(  # noqa: PLR0913  # each is an option of the command
             plan = plan_attacks(
                 targets, _chosen(suite, families), written=known, limit=limit
             )
-            make_folder(out, flag="--out")
+            make_folder(out)
         name, judged = _judge(plan, judge, ledger=ledger, workers=workers)
         controls_RN, (results,) = judged.batches
         report = over_credit(plan, controls_RN, results, judge=name, epsilon=epsilon)

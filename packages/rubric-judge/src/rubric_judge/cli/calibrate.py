@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from cyclopts import Parameter
 
-from rubric_core import JudgeView, RubricFileError, Task, Thoughts, read_tasks
+from rubric_core import RubricFileError, Thoughts
 from rubric_core.files import write_text
 from rubric_judge.cli import cascade, judging
 from rubric_judge.cli.app import (
@@ -20,8 +20,10 @@ from rubric_judge.cli.app import (
     flag_error,
     make_folder,
     require_writable,
+    tasks_by_id,
     write_report,
 )
+from rubric_judge.cli.cascade import Labelled
 from rubric_judge.cli.thoughts import HowThoughts
 from rubric_judge.judges.capabilities import fingerprint
 from rubric_judge.quality.calibration.target import CascadeTarget
@@ -31,7 +33,6 @@ from rubric_judge.ui.console import command, progress
 if TYPE_CHECKING:
     from rubric_judge.quality.calibration.pairing import Paired
     from rubric_judge.quality.calibration.report import CalibrationReport, Files
-    from rubric_judge.quality.labels.rows import Label
     from rubric_judge.quality.reliability import Rating
     from rubric_judge.ui.page.tables import Table
 
@@ -59,24 +60,6 @@ class _Asked(NamedTuple):
                 ": there is no judge; give its configuration (or, for verdicts, --judgements)",
             )
         return self.judge
-
-
-class _Labelled(NamedTuple):
-    tasks: dict[str, Task]
-    views: dict[int, JudgeView]
-    """By line."""
-    labels: list[Label]
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether each criterion with weight of each response has a label."""
-        labelled = {(label.line, label.criterion) for label in self.labels}
-        return labelled >= {
-            (line, criterion.id)
-            for line, view in self.views.items()
-            for criterion in view.rubric
-            if criterion.weight > 0
-        }
 
 
 class _Calibrated(NamedTuple):
@@ -118,7 +101,7 @@ def calibrate_judge(  # noqa: PLR0913  # each is an option of the command
     tasks: Path,
     responses: Path,
     *,
-    labels: Annotated[tuple[Path, ...], Parameter(negative=())] = (),
+    labels: command.EachPath = (),
     judge: Path | None = None,
     out: Path,
     ledger: Path | None = None,
@@ -160,12 +143,11 @@ def calibrate_judge(  # noqa: PLR0913  # each is an option of the command
     asked = _Asked(judge, out, ledger, workers)
     with command.working(app):
         labelled = _labelled(tasks, responses, labels, thoughts)
-        make_folder(out, flag="--out")
+        make_folder(out)
+        files = (tasks, responses, *labels)
         if is_cascade:
-            inputs = (tasks, responses, *labels)
-            calibrated = _thresholds(labelled, asked, target, inputs=inputs)
+            calibrated = _thresholds(labelled, asked, target, inputs=files)
         else:
-            files = (tasks, responses, *labels)
             calibrated = _verdicts(labelled, asked, verdicts, files=files)
     calibrated.report()
     return command.FAILED if calibrated.unwritten else 0
@@ -173,24 +155,24 @@ def calibrate_judge(  # noqa: PLR0913  # each is an option of the command
 
 def _labelled(
     tasks: Path, responses: Path, labels: Sequence[Path], thoughts: Thoughts
-) -> _Labelled:
+) -> Labelled:
     from rubric_judge.quality.calibration.pairing import read_all_labels
     from rubric_judge.quality.labels.rows import LabelSource
     from rubric_judge.quality.labels.written import read_known, require_written
 
     with progress.current().phase("reading tasks, responses and labels"):
-        by_id = {task.task_id: task for task in read_tasks(tasks)}
+        by_id = tasks_by_id(tasks)
         if not labels:
             require_written(responses)
-            return _Labelled(by_id, *read_known(responses, by_id))
+            return Labelled(by_id, *read_known(responses, by_id))
         views = dict(read_responses(responses, by_id, thoughts=thoughts))
-        return _Labelled(
+        return Labelled(
             by_id, views, read_all_labels(labels, LabelSource(by_id, views))
         )
 
 
 def _verdicts(
-    labelled: _Labelled,
+    labelled: Labelled,
     asked: _Asked,
     options: VerdictOptions,
     *,
@@ -208,11 +190,7 @@ def _verdicts(
         judged = _ask(labelled, asked, options.replicates)
     ratings = collect(judged.ratings, labelled.tasks)
     paired = pair(labelled.labels, ratings, combining=options.combine)
-    how = Settings(
-        bound=options.bound,
-        resamples=options.resamples,
-        seed=options.seed,
-    )
+    how = Settings(options.bound, options.resamples, seed=options.seed)
     answers = {
         line: hash_answer(view.task_id, view.response)
         for line, view in labelled.views.items()
@@ -239,7 +217,7 @@ def _verdicts(
 
 
 def _thresholds(
-    labelled: _Labelled,
+    labelled: Labelled,
     asked: _Asked,
     target: CascadeTarget,
     *,
@@ -251,13 +229,15 @@ def _thresholds(
         flag="--out",
         inputs=(*inputs, asked.judge, asked.ledger),
     )
-    documents = {task_id: task.doc_hash for task_id, task in labelled.tasks.items()}
-    people = cascade.Labelled(labelled.labels, [*labelled.views.items()], documents)
     calibration, unwritten = cascade.find_thresholds(
-        asked.configuration, target, people, ledger=asked.ledger, workers=asked.workers
+        asked.configuration,
+        target,
+        labelled,
+        ledger=asked.ledger,
+        workers=asked.workers,
     )
     write_text(out, calibration.model_dump_json(indent=2) + "\n")
-    classes = cascade.classes_of(labelled.labels, labelled.views, calibration)
+    classes = cascade.classes_of(labelled, calibration)
     return _Calibrated(
         partial(cascade.print_thresholds, calibration, out, classes), unwritten
     )
@@ -267,7 +247,7 @@ def _typed(path: Path) -> str:
     return shlex.quote(str(path))
 
 
-def _differences(judged: _Judged, labelled: _Labelled, out: Path) -> Table:
+def _differences(judged: _Judged, labelled: Labelled, out: Path) -> Table:
     """Write the page of what was judged and labelled; return where the two differ."""
     from rubric_judge.quality.view.differences import differences, rated_samples
     from rubric_judge.quality.view.page import write_page
@@ -308,7 +288,7 @@ def _print(
         print(note, file=sys.stderr)
 
 
-def _ask(labelled: _Labelled, asked: _Asked, replicates: int) -> _Judged:
+def _ask(labelled: Labelled, asked: _Asked, replicates: int) -> _Judged:
     """Judge what was labelled."""
     judge = asked.configuration
     judge_setup = judging.read_judge(judge, workers=asked.workers)
@@ -320,7 +300,7 @@ def _ask(labelled: _Labelled, asked: _Asked, replicates: int) -> _Judged:
     return _Judged(ratings, fingerprint(judge_setup.make()), unwritten)
 
 
-def _read(paths: Sequence[Path], labelled: _Labelled, judge: Path | None) -> _Judged:
+def _read(paths: Sequence[Path], labelled: Labelled, judge: Path | None) -> _Judged:
     """Read judgements that exist; the judge's configuration only tells who it is."""
     from rubric_judge.quality.reliability import read_ratings
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import anyio
 from cyclopts import ArgumentCollection, Group, Parameter
 
-from rubric_core import JudgeView
+from rubric_core import JudgeView, Task
 from rubric_judge.cli import judging
 from rubric_judge.cli.app import flag_error, say
 from rubric_judge.quality.calibration.target import CascadeTarget
-from rubric_judge.ui.console.command import print_pairs, print_rows
+from rubric_judge.ui.console.command import print_figures, print_pairs
 from rubric_judge.ui.console.progress import current
 
 if TYPE_CHECKING:
@@ -69,12 +69,22 @@ Target = Annotated[CascadeTarget, Parameter("*", negative=(), group=CASCADE)]
 class Labelled(NamedTuple):
     """Labels of people, with what they are about."""
 
-    labels: Sequence[Label]
-    """Labels of all raters."""
-    views: Sequence[tuple[int, JudgeView]]
+    tasks: dict[str, Task]
+    views: dict[int, JudgeView]
     """The responses, by line."""
-    documents: Mapping[str, str]
-    """Hash of each task's document."""
+    labels: list[Label]
+    """Labels of all raters."""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether each criterion with weight of each response has a label."""
+        labelled = {(label.line, label.criterion) for label in self.labels}
+        return labelled >= {
+            (line, criterion.id)
+            for line, view in self.views.items()
+            for criterion in view.rubric
+            if criterion.weight > 0
+        }
 
 
 def find_thresholds(
@@ -113,6 +123,7 @@ def find_thresholds(
         raise flag_error("judge", f" {judge}: {kind}: give a file of `type: cascade`")
     judges = [load_judge(spec) for spec in config.judges]
     asked = SeveralJudges(judges)
+    documents = {task_id: task.doc_hash for task_id, task in labelled.tasks.items()}
 
     async def calibrate(books: Ledger | None) -> CascadeCalibration:
         try:
@@ -123,9 +134,9 @@ def find_thresholds(
                 return await calibrate_cascade(
                     run,
                     labelled.labels,
-                    labelled.views,
+                    [*labelled.views.items()],
                     target,
-                    documents=labelled.documents,
+                    documents=documents,
                     on_threshold=lambda _: phase.advance(),
                 )
         finally:
@@ -147,8 +158,6 @@ def print_thresholds(
         out: where they are written.
         classes: by pool of criteria, whether their labels are met: true and false, or one alone.
     """
-    from rubric_judge.ui.page.tables import Table
-
     tests = (
         {"all": calibration.pooled}
         if calibration.pooled is not None
@@ -163,8 +172,7 @@ def print_thresholds(
         "escalated": "{1.escalated:.1%}",
         "invalid": "{1.invalid_frac:.1%}",
     }
-    table = Table.from_forms({"title": "", "columns": columns}, tests.items())
-    print_rows(table.header, table.texts)
+    print_figures({"title": "", "columns": columns}, tests.items())
     alone = max(test.last_risk for test in tests.values())
     if calibration.group is not None:
         _print_maps(calibration, calibration.group, out, alone=alone)
@@ -221,8 +229,6 @@ def _print_maps(
         out: where they are written.
         alone: share of the labels that the last judge contradicts.
     """
-    from rubric_judge.ui.page.tables import Table
-
     maps = {"all": group.pooled, **group.criteria}
     columns = {
         "readings of": "{0}",
@@ -234,8 +240,7 @@ def _print_maps(
         (name, sum(known.counts), known.values[0], known.values[-1])
         for name, known in maps.items()
     ]
-    table = Table.from_forms({"title": "", "columns": columns}, rows)
-    print_rows(table.header, table.texts)
+    print_figures({"title": "", "columns": columns}, rows)
     print_pairs(
         [
             ("the last judge alone contradicts", f"{alone:.1%} of the labels"),
@@ -258,14 +263,12 @@ _LEAST_RANGE = 0.2
 
 
 def classes_of(
-    labels: Iterable[Label],
-    views: Mapping[int, JudgeView],
-    calibration: CascadeCalibration,
+    labelled: Labelled, calibration: CascadeCalibration
 ) -> dict[str, set[bool]]:
     """Return by threshold whether people call met what they labelled: true and false, or one."""
     classes: dict[str, set[bool]] = {}
-    for label in labels:
-        criterion = views[label.line].rubric[label.criterion]
+    for label in labelled.labels:
+        criterion = labelled.views[label.line].rubric[label.criterion]
         if label.score is not None and criterion.weight:
             name = calibration.name(criterion) or criterion.id
             classes.setdefault(name, set()).add(label.score >= criterion.weight / 2)

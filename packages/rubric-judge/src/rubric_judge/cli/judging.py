@@ -46,6 +46,11 @@ class Judged(NamedTuple):
     unwritten: int
     """Judgements that the ledger could not take; they are in the results all the same."""
 
+    def status(self, rows: Sequence[JudgedResponse]) -> int:
+        """Return the exit status: failed if no row has a reward, or the ledger lacks some."""
+        lost = all(row.reward is None for row in rows)
+        return command.FAILED if self.unwritten or lost else 0
+
 
 class Judging(NamedTuple):
     """A judge of a command, and what makes a pool of it."""

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from rubric_core import Thoughts, read_tasks
+from rubric_core import Thoughts
 from rubric_core.errors import ConfigError, RubricFileError, needing_extra
-from rubric_judge.cli.app import app, require_writable, say
+from rubric_judge.cli.app import app, flag_error, require_writable, say, tasks_by_id
 from rubric_judge.cli.thoughts import HowThoughts
 from rubric_judge.quality.responses import read_responses
 from rubric_judge.ui.console.command import Count, Flag, Positive, print_pairs, working
@@ -180,10 +180,9 @@ def _refuse(values: Mapping[str, object], problem: str) -> None:
 
 def _single_count(counts: tuple[int, ...] | None) -> int | None:
     if counts is not None and len(counts) > 1:
-        raise ConfigError(
-            "--count: with --write give one number; a larger one later draws the same tasks "
-            "and more",
-            location="count",
+        raise flag_error(
+            "count",
+            ": with --write give one number; a larger one later draws the same tasks and more",
         )
     return counts[0] if counts else None
 
@@ -222,10 +221,12 @@ def _serve(desk: Desk | WritingDesk, place: Place) -> None:
     from rubric_judge.quality.label_page.app import serve_page
 
     listening = partial(print, "rubric-judge label is on", flush=True)
-    host = place.host
-    port = place.port
     serve_page(
-        desk, host=host, port=port, token_env=place.token_env, on_start=listening
+        desk,
+        host=place.host,
+        port=place.port,
+        token_env=place.token_env,
+        on_start=listening,
     )
 
 
@@ -248,7 +249,7 @@ def _write(
             "out",
         )
     with working(app) as progress, progress.phase("reading tasks"):
-        known = {task.task_id: task for task in read_tasks(wanted.tasks)}
+        known = tasks_by_id(wanted.tasks)
         drawn = draw_tasks(
             known.values(),
             count=wanted.count,
@@ -293,7 +294,7 @@ def _rater(name: str) -> str:
     try:
         return rater_name(name)
     except ValueError as error:
-        raise ConfigError(f"--rater: {error}", location="rater") from None
+        raise flag_error("rater", f": {error}") from None
 
 
 def import_labels(  # noqa: PLR0913  # each is an option of the command
@@ -342,5 +343,5 @@ def import_labels(  # noqa: PLR0913  # each is an option of the command
 def _read(tasks: Path, responses: Path, thoughts: Thoughts) -> LabelSource:
     from rubric_judge.quality.labels.rows import LabelSource
 
-    by_id = {task.task_id: task for task in read_tasks(tasks)}
+    by_id = tasks_by_id(tasks)
     return LabelSource(by_id, dict(read_responses(responses, by_id, thoughts=thoughts)))

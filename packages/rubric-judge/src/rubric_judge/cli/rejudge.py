@@ -97,11 +97,7 @@ def rejudge(  # noqa: PLR0913  # the flags of a command
         again=f"--only invalid --replicate {replicate + 1}",
     )
     _say_how_to_join(matched, out, source, before)
-    return (
-        command.FAILED
-        if done.unwritten or all(row.reward is None for row in judged)
-        else 0
-    )
+    return done.status(judged)
 
 
 def _say_how_to_join(

@@ -7,18 +7,17 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING
 
-from cyclopts import Parameter
-
-from rubric_core import ConfigError, JudgeView, Task, Thoughts, read_tasks
+from rubric_core import ConfigError, JudgeView, Task, Thoughts
 from rubric_judge.cli import judging
-from rubric_judge.cli.app import app, flag_error, make_folder, write_report
+from rubric_judge.cli.app import app, flag_error, make_folder, tasks_by_id, write_report
 from rubric_judge.cli.thoughts import HowThoughts
 from rubric_judge.quality.responses import read_responses
 from rubric_judge.ui.console.command import (
     FAILED,
     Count,
+    EachPath,
     Flag,
     Paths,
     Positive,
@@ -38,7 +37,7 @@ def reliability(  # noqa: PLR0913  # each is an option of the command
     tasks: Path,
     responses: Path | None = None,
     *,
-    judge: Annotated[tuple[Path, ...], Parameter(negative=())] = (),
+    judge: EachPath = (),
     judgements: Paths = (),
     out: Path,
     reference: str | None = None,
@@ -86,7 +85,7 @@ def reliability(  # noqa: PLR0913  # each is an option of the command
         with progress.phase("reading tasks and judgements"):
             by_id, numbered = _read(tasks, responses, thoughts)
             earlier_ratings, notes = _read_all(judgements, by_id, numbered)
-        make_folder(out, flag="--out")
+        make_folder(out)
         judges = {
             spec.stem: judging.read_judge(spec, workers=workers) for spec in judge
         }
@@ -146,7 +145,7 @@ def _write(
 def _read(
     tasks: Path, responses: Path | None, thoughts: Thoughts
 ) -> tuple[dict[str, Task], list[tuple[int, JudgeView]]]:
-    by_id = {task.task_id: task for task in read_tasks(tasks)}
+    by_id = tasks_by_id(tasks)
     return by_id, read_responses(
         responses, by_id, thoughts=thoughts
     ) if responses else []

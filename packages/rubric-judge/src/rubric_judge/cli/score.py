@@ -9,9 +9,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rubric_core import MissingExtraError, Outcome, read_tasks
+from rubric_core import MissingExtraError, Outcome
 from rubric_judge.cli import judging
-from rubric_judge.cli.app import app, require_writable, say
+from rubric_judge.cli.app import app, require_writable, say, tasks_by_id
 from rubric_judge.cli.thoughts import HowThoughts
 from rubric_judge.quality.responses import (
     AnswerCounts,
@@ -82,7 +82,7 @@ def score(  # noqa: PLR0913  # the flags of a command
             asked = judging.read_judge(
                 judge, workers=workers, micro_batch=micro_batch, hedge=hedge, ray=ray
             )
-            by_id = {task.task_id: task for task in read_tasks(tasks)}
+            by_id = tasks_by_id(tasks)
             numbered = read_responses(responses, by_id, thoughts=thoughts)
         batch = judging.Batch("judging", [view for _, view in numbered])
         done = judging.judge_batches(
@@ -111,11 +111,7 @@ def score(  # noqa: PLR0913  # the flags of a command
         has_ledger=ledger is not None,
         again=f"{command.typed_command('rubric-judge', list(map(str, words)))} {_AGAIN}",
     )
-    return (
-        command.FAILED
-        if done.unwritten or all(row.reward is None for row in judged)
-        else 0
-    )
+    return done.status(judged)
 
 
 def _show(judged: Sequence[JudgedResponse]) -> None:

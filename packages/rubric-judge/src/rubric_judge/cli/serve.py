@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import anyio
 from cyclopts import Parameter
 
-from rubric_core import Task, read_tasks
+from rubric_core import Task
 from rubric_judge.cli import judging
+from rubric_judge.cli.app import tasks_by_id
 from rubric_judge.serve.config import ServeConfig
 from rubric_judge.ui.console.command import FAILED, Flag, Positive, configure_log
 
@@ -49,7 +50,7 @@ def serve(
         written.
     """
     configure_log(verbose=verbose)
-    by_id = {task.task_id: task for task in read_tasks(tasks)} if tasks else {}
+    by_id = tasks_by_id(tasks) if tasks else {}
     asked = judging.read_judge(judge, workers=workers)
     with judging.opened(ledger) as books:
         unanswered = anyio.run(_run, asked.pool(books), by_id, bounds)

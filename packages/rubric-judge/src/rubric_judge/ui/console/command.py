@@ -47,6 +47,8 @@ Count = Annotated[int, Parameter(validator=Number(gte=0, lt=2**63))]
 """At least 0, and no larger than a file can hold."""
 Flag = Annotated[bool, Parameter(negative=())]
 """Given or not: without a `--no-` of its own."""
+EachPath = Annotated[tuple[Path, ...], Parameter(negative=())]
+"""Files, each after an option of its own."""
 _SEVERAL = Parameter(negative=(), consume_multiple=True)
 Paths = Annotated[tuple[Path, ...], _SEVERAL]
 """Files after one option, as a shell writes them out for `*`."""
