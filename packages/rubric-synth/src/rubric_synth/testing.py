@@ -241,10 +241,9 @@ def generated_documents(
         frames = generator.sample(_FRAMES, sum(_SENTENCES))
         parts = [f"# {title}"]
         for heading, length in zip(_ARTICLES["headings"], _SENTENCES, strict=True):
-            sentences: list[str] = []
-            for _ in range(length):
-                sentence = _sentence(frames.pop(), theme, generator)
-                sentences.append(sentence)
+            sentences = [
+                _sentence(frames.pop(), theme, generator) for _ in range(length)
+            ]
             parts.append(f"## {heading} of {process}")
             parts.append(" ".join(sentences))
         yield Document(

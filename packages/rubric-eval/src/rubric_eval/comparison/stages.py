@@ -120,10 +120,10 @@ class Comparison(BaseModel):
         """Return the result, tables of rewards and differences in per cent, and the claim."""
         level = f"{100 * self.confidence:g} % interval"
         rows = {**self.stages, **self.controls}
-        rewards: list[tuple[object, ...]] = []
-        for name, row in rows.items():
-            mark = "**" if name in self.stages else ""
-            rewards.append((mark, row, row.in_percent()))
+        rewards = [
+            ("**" if name in self.stages else "", row, row.in_percent())
+            for name, row in rows.items()
+        ]
         differences: list[tuple[object, ...]] = []
         for difference in self.differences:
             a = rows[difference.a].label

@@ -227,10 +227,10 @@ def _compared(
         judge: {model: values.get(id_) for model, values in models.items()}
         for judge, models in groups.items()
     }
-    first_answers: dict[str, list[Entry]] = {}
-    for model, entries in answers.items():
-        keys = [key for key in sorted(entries) if key[0] == id_]
-        first_answers[model] = [entries[key] for key in keys[:MOST_ANSWERS]]
+    first_answers = {
+        model: [entries[key] for key in sorted(entries) if key[0] == id_][:MOST_ANSWERS]
+        for model, entries in answers.items()
+    }
     return {
         "set": name,
         "id": id_,

@@ -214,10 +214,12 @@ def heldout_table(
     """
     with refusing_edits() as edits:
         reader = JudgedReader(folder, run, edits)
-        measured: dict[tuple[str, str], Measured] = {}
-        for judged in reader.read():
-            key = (judged.model.name, judged.judge.name)
-            measured[key] = measured_rewards(run, reader.questions, judged)
+        measured = {
+            (judged.model.name, judged.judge.name): measured_rewards(
+                run, reader.questions, judged
+            )
+            for judged in reader.read()
+        }
     rows = [score(rewards, confidence=confidence) for rewards in measured.values()]
     models = [model.name for model in run.models]
     judges = [judge.name for judge in run.judges]
@@ -290,8 +292,9 @@ def _judge_pair(
 def _order(
     measured: Mapping[tuple[str, str], Measured], models: Sequence[str], judge: str
 ) -> list[str]:
-    means: dict[str, float] = {}
-    for model in models:
-        values = chain.from_iterable(measured[model, judge].values_NK)
-        means[model] = present_mean(values) or 0.0
+    means = {
+        model: present_mean(chain.from_iterable(measured[model, judge].values_NK))
+        or 0.0
+        for model in models
+    }
     return sorted(models, key=lambda model: means[model])

@@ -111,8 +111,7 @@ def shared_criteria(tasks: Collection[Task], pooling: Pooling) -> tuple[str, ...
     """
     counts: Counter[str] = Counter()
     for task in tasks:
-        names = {pooling.pool(criterion).name for criterion in task.rubric}
-        counts.update(names)
+        counts.update({pooling.pool(criterion).name for criterion in task.rubric})
     least = max(_SHARED_FRAC * len(tasks), min(2, len(tasks)))
     return tuple(sorted(name for name, count in counts.items() if count >= least))
 
@@ -277,16 +276,16 @@ class HeldoutTask(ConfigurableTask):
                 task = self._tasks[instance.doc["task_id"]]
                 pairs.append((task, _text(instance.filtered_resps[name])))
             judgements = run_async(self._judge, pairs)
-            responses: list[ScoredResponse] = []
-            for (task, response), judgement in zip(pairs, judgements, strict=True):
-                scored_response = verdict(
+            responses = [
+                verdict(
                     task,
                     judgement,
                     response=response,
                     criteria=self._criteria,
                     pooling=self._pooling,
                 )
-                responses.append(scored_response)
+                for (task, response), judgement in zip(pairs, judgements, strict=True)
+            ]
             ranks = gathered(rank_result(responses), world_size=self._world_size)
             refuse_unreached(ranks, allowed=self._settings.max_unavailable_frac)
             common = common_criteria(ranks)

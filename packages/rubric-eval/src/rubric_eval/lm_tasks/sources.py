@@ -305,14 +305,14 @@ def heldout(questions: str, **_: object) -> _Documents:
         BenchmarkDataError: the file holds no task, or one twice.
         RubricFileError: the file holds something other than tasks.
     """
-    rows: list[dict[str, Any]] = []
-    for task in read_tasks(Path(questions)):
-        row = {
+    rows = [
+        {
             "task_id": task.task_id,
             "doc_hash": task.doc_hash,
             "question": task.policy_view().message,
         }
-        rows.append(row)
+        for task in read_tasks(Path(questions))
+    ]
     if not rows:
         raise BenchmarkDataError(
             f"{questions} holds no task; give the held-out questions"

@@ -236,10 +236,12 @@ def measured_rewards(
         answers += [answer for answer, _ in pairs_K if answer.text is not None]
         hashes = [hash_answer(task_id, answer.text or "") for answer, _ in pairs_K]
         answers_NK.append(tuple(hashes))
-    z_N: list[dict[str, float]] = []
-    for question, scores_K in zip(questions, scores_NK, strict=True):
-        z_K = [records.pooled_z(row.criteria_z, question.kinds) for row in scores_K]
-        z_N.append(records.mean_z(z_K))
+    z_N = [
+        records.mean_z(
+            records.pooled_z(row.criteria_z, question.kinds) for row in scores_K
+        )
+        for question, scores_K in zip(questions, scores_NK, strict=True)
+    ]
     rows = list(chain.from_iterable(scores_NK))
     outcomes = Counter(row.outcome for row in rows)
     unwritten = sum(row.reason is Reason.NOT_WRITTEN for row in rows)

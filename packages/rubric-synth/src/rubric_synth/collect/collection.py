@@ -162,18 +162,15 @@ def _readers(
     Packages are imported as they are read, and before all else: importing one may change the
     docstrings of another.
     """
-    packages = {
-        name: source
-        for name, source in sources.items()
-        if name.startswith(PACKAGE_PREFIX)
-    }
     others = [
         (name, read_source(source, config=config))
         for name, source in sources.items()
-        if name not in packages
+        if not name.startswith(PACKAGE_PREFIX)
     ]
     lazy = (
-        (name, read_source(source, config=config)) for name, source in packages.items()
+        (name, read_source(source, config=config))
+        for name, source in sources.items()
+        if name.startswith(PACKAGE_PREFIX)
     )
     return chain(lazy, others)
 
@@ -240,10 +237,13 @@ def _report(
     """Count the documents of a collection and what was left out."""
     kinds = Counter(candidate.kind for candidate in documents)
     documents_by_source = Counter(candidate.given_source for candidate in documents)
-    by_source: dict[str, dict[str, int]] = {}
-    for name in sources:
-        reasons = most_first(intake.reasons.get(name, {}))
-        by_source[name] = {"documents": documents_by_source[name], **reasons}
+    by_source = {
+        name: {
+            "documents": documents_by_source[name],
+            **most_first(intake.reasons.get(name, {})),
+        }
+        for name in sources
+    }
     stayed = sum(candidate.doc_hash in older.places for candidate in documents)
     return CollectReport(
         out=out,

@@ -180,11 +180,10 @@ def read_older(out: Path, config: CollectConfig) -> Older:
             path=present,
         )
     older_settings = settings or {}
-    same_thresholds = True
-    for measure in ("jaccard", "containment", "cosine"):
-        name = f"near_duplicate_{measure}"
-        if older_settings.get(name) != getattr(config, name):
-            same_thresholds = False
+    names = [f"near_duplicate_{name}" for name in ("jaccard", "containment", "cosine")]
+    same_thresholds = all(
+        older_settings.get(name) == getattr(config, name) for name in names
+    )
     return Older(_places(documents), same_thresholds)
 
 

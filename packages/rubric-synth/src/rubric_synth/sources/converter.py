@@ -231,10 +231,9 @@ def _pdf(path: str, most: int) -> dict[str, Any]:
     if broken == count:
         return _BROKEN | {"detail": f"{broken} broken pages"}
     characters = fonts.table()
-    readable: list[list[tuple[Any, ...]]] = []
-    for page in pages:
-        lines = [(_text(text, characters), *place) for text, *place in page]
-        readable.append(lines)
+    readable = [
+        [(_text(text, characters), *place) for text, *place in page] for page in pages
+    ]
     outline = [str(mark.get_title()) for mark in document.get_toc(max_depth=6)]
     title = document.get_metadata_dict().get("Title", "")
     return {
@@ -257,10 +256,11 @@ def _notebook(handle: int) -> dict[str, Any]:
             content: dict[str, Any] = json.load(file)
             # Before version 4 of the format, cells lie in worksheets.
             sheets = (content, *content.get("worksheets", ()))
-            parts: list[str] = []
-            for sheet in sheets:
-                cells = sheet.get("cells", ())
-                parts.extend(_cell(cell, content) for cell in cells)
+            parts = [
+                _cell(cell, content)
+                for sheet in sheets
+                for cell in sheet.get("cells", ())
+            ]
         except (
             ValueError,
             RecursionError,

@@ -194,11 +194,12 @@ def _google_items(
 
 
 def _paragraphs(blocks: list[tuple[str, str]]) -> tuple[str, ...]:
-    paragraphs: list[str] = []
-    for _, text in blocks:
-        parts = rest_to_prose(text).split("\n\n")
-        paragraphs.extend(filter(None, parts))
-    return tuple(paragraphs)
+    return tuple(
+        paragraph
+        for _, text in blocks
+        for paragraph in rest_to_prose(text).split("\n\n")
+        if paragraph
+    )
 
 
 def _blocks(

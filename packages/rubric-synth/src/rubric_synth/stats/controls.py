@@ -57,11 +57,10 @@ def usual_terms(tasks: Sequence[Task]) -> dict[str, list[str]]:
             terms = (*criterion.required_elements, *criterion.expected_keywords)
             words = [term.lower() for term in terms if term.isalpha()]
             counts[kind].update(words)
-    usual: dict[str, list[str]] = {}
-    for kind, counter in counts.items():
-        most_common = counter.most_common(20)
-        usual[kind] = [word for word, _ in most_common]
-    return usual
+    return {
+        kind: [word for word, _ in counter.most_common(20)]
+        for kind, counter in counts.items()
+    }
 
 
 def learned_template(question: str, usual: _Words) -> str:

@@ -131,12 +131,11 @@ class Examples:
     def rejected(self) -> list[Example]:
         """Refusals, the same number for each reason that has so many."""
         samples = sorted(self._rejected.values(), key=lambda sample: -sample.offered)
-        examples: list[Example] = []
-        for sample in samples:
-            for rejection in sample.items():
-                example = rejection_example(rejection, reveal_grounding=self._reveal)
-                examples.append(example)
-        return examples
+        return [
+            rejection_example(rejection, reveal_grounding=self._reveal)
+            for sample in samples
+            for rejection in sample.items()
+        ]
 
     @property
     def rejected_of(self) -> int:

@@ -66,11 +66,10 @@ class TaskSet(dict[str, Task]):
         }
         if any(contexts):
             parts[CONTEXTS] = contexts
-        hashes: dict[str, str] = {}
-        for name, part in parts.items():
-            canonical = json.dumps(part, sort_keys=True)
-            hashes[name] = text_sha256(canonical)
-        return hashes
+        return {
+            name: text_sha256(json.dumps(part, sort_keys=True))
+            for name, part in parts.items()
+        }
 
     @property
     def doc_hashes(self) -> frozenset[str]:

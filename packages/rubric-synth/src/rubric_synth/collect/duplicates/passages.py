@@ -31,12 +31,11 @@ def sample(text: str) -> bytes:
 def _hashes(text: str) -> set[int]:
     from rubric_synth.collect.duplicates.minhash import shingles  # loads numpy
 
-    hashes: set[int] = set()
-    for pieces in shingles(text):
-        for piece in pieces:
-            digest = blake2b(piece.encode(errors="replace"), digest_size=8).digest()
-            hashes.add(int.from_bytes(digest))
-    return hashes
+    return {
+        int.from_bytes(blake2b(piece.encode(errors="replace"), digest_size=8).digest())
+        for pieces in shingles(text)
+        for piece in pieces
+    }
 
 
 def _numbers(sampled: bytes) -> array[int]:
@@ -204,10 +203,9 @@ class PassageSet:
             holders.update(own)
         index = PassageIndex(self._containment)
         for task_id, split, own in self._tasks:
-            rare = array("Q")
-            for value in own:
-                if holders[value] < _MOST_HOLDERS:
-                    rare.append(value)
+            rare = array(
+                "Q", (value for value in own if holders[value] < _MOST_HOLDERS)
+            )
             twin = index.find_or_add_sample(rare, len(own), split, task_id)
             if twin:
                 yield twin, task_id

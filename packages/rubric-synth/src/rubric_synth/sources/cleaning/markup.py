@@ -281,10 +281,10 @@ def inline_to_prose(text: str) -> str:
 
 def with_titles_of_labels(text: str) -> str:
     """Write the titles of headings for references to their labels in the same file."""
-    titles: dict[str, str] = {}
-    for match in _MARKUP["labelled_heading"].finditer(text):
-        label = match[1].strip().lower()
-        titles[label] = inline_to_prose(match["title"])
+    titles = {
+        match[1].strip().lower(): inline_to_prose(match["title"])
+        for match in _MARKUP["labelled_heading"].finditer(text)
+    }
     if not titles:
         return text
 

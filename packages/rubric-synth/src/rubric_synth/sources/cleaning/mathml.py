@@ -118,11 +118,8 @@ def _around(names: Sequence[str], parts: Sequence[str]) -> str:
 
 def _script_pairs(scripts: Sequence[str]) -> str:
     """Return lowered and raised scripts, which alternate; a last one without a pair is dropped."""
-    texts: list[str] = []
-    for low, high in zip(scripts[::2], scripts[1::2], strict=False):
-        texts.append(_script("_", low))
-        texts.append(_script("^", high))
-    return "".join(texts)
+    pairs = zip(scripts[::2], scripts[1::2], strict=False)
+    return "".join(_script("_", low) + _script("^", high) for low, high in pairs)
 
 
 def _script(mark: str, script: str) -> str:

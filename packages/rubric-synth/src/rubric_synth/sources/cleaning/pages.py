@@ -80,13 +80,13 @@ def pages_to_markdown(
     if not any(pages):
         return ""
     usual = _measures(pages)
-    lines: list[Line] = []
-    for page in _without_running_lines(pages, usual):
-        for line in _without_notes(page, usual):
-            if _PATTERNS["contents_line"].search(line.text[-200:]):
-                continue
-            if _letter_frac(line.text) >= _MIN_LINE_LETTERS:
-                lines.append(line)
+    lines = [
+        line
+        for page in _without_running_lines(pages, usual)
+        for line in _without_notes(page, usual)
+        if not _PATTERNS["contents_line"].search(line.text[-200:])
+        and _letter_frac(line.text) >= _MIN_LINE_LETTERS
+    ]
     outline_keys = frozenset(_key(title) for title in outline)
     numbered = _numbered_heights(lines, usual)
     usual = usual._replace(numbered=numbered)
@@ -151,15 +151,10 @@ def _measures(pages: Sequence[Sequence[Line]]) -> _Measures:
     lines = [line for page in pages for line in page]
     heights: Counter[float] = Counter()
     for line in lines:
-        half_points = round(line.height * 2)
-        heights[half_points / 2] += len(line.text)
+        heights[round(line.height * 2) / 2] += len(line.text)
     height, _ = heights.most_common(1)[0]
-    gaps: list[float] = []
-    for page in pages:
-        for above, below in pairwise(page):
-            gap = above.top - below.top
-            if 0 < gap < 4 * height:
-                gaps.append(gap)
+    drops = (above.top - below.top for page in pages for above, below in pairwise(page))
+    gaps = [gap for gap in drops if 0 < gap < 4 * height]
     chars = median(len(line.text) for line in lines)
     return _Measures(height, median(gaps or [height]), chars)
 
@@ -228,12 +223,12 @@ def _is_heading(
 
 def _numbered_heights(lines: Sequence[Line], usual: _Measures) -> frozenset[float]:
     """Return the heights of numbered headings that are taller than text, if there are enough."""
-    heights: list[float] = []
-    for line in lines:
-        if line.height < _HEADING_SCALE * usual.height:
-            continue
-        if _PATTERNS["numbered_heading"].match(line.text):
-            heights.append(line.height)
+    heights = [
+        line.height
+        for line in lines
+        if line.height >= _HEADING_SCALE * usual.height
+        and _PATTERNS["numbered_heading"].match(line.text)
+    ]
     if len(heights) < _MIN_NUMBERED:
         return frozenset()
     return frozenset(heights)

@@ -342,13 +342,11 @@ def note_facts(entry: ApiEntry) -> list[Fact]:
         marked = wording.marked(sentence, names)
         known_by_sentence[marked] = known
     facts = prose.facts_in(known_by_sentence, " ".join(sentences))
-    notes: list[Fact] = []
-    for fact in facts.values():
-        if not soundness.is_note(fact):
-            continue
-        if soundness.is_clear(fact):
-            notes.append(fact)
-    return notes
+    return [
+        fact
+        for fact in facts.values()
+        if soundness.is_note(fact) and soundness.is_clear(fact)
+    ]
 
 
 def chosen(of_page: Sequence[Fact], notes: Sequence[Fact]) -> list[Fact]:

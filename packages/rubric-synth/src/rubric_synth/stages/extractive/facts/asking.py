@@ -370,11 +370,11 @@ def _shared(verb: Token, noun: Token, *, is_same_verb: bool) -> str:
         return f"their {noun.text}"
     if is_same_verb:
         return f"the {noun.text} that they {verb.lemma_}"
-    name: list[Token] = []
-    for word in subtree(noun, ASIDE):
-        if word.i > noun.i or word.dep_ in {"amod", "nummod"}:
-            continue
-        name.append(word)
+    name = [
+        word
+        for word in subtree(noun, ASIDE)
+        if word.i <= noun.i and word.dep_ not in {"amod", "nummod"}
+    ]
     return f"what they do to {text_of(name)}"
 
 
@@ -404,11 +404,11 @@ def _which(clause: Clause, than: Token, other: Token) -> Query | None:
         return None
     dropped = {token.i for token in than.subtree}
     end = max(compared[0].i, degree.i) + 1
-    middle: list[Token] = []
-    for token in clause.doc[root.i + 1 : max(end, min(dropped))]:
-        if token.i in dropped or token.dep_ == "neg":
-            continue
-        middle.append(token)
+    middle = [
+        token
+        for token in clause.doc[root.i + 1 : max(end, min(dropped))]
+        if token.i not in dropped and token.dep_ != "neg"
+    ]
     words = text_of(middle).split()
     rest = " ".join(word for word in words if word not in WORDS["dropped"])
     other_text = lowered(text_of(subtree(other, ASIDE)), clause.names)

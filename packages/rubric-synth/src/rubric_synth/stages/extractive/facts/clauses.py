@@ -167,12 +167,13 @@ class Clause(NamedTuple):
             if self._is_apart(part):
                 dropped += part.subtree
         places = {token.i for token in dropped}
-        rest: list[Token] = []
-        for token in self.doc[self.subject.i + 1 :]:
-            if token.text == "." or token.lower_ in _DROPPED:
-                continue
-            if token.i not in places:
-                rest.append(token)
+        rest = [
+            token
+            for token in self.doc[self.subject.i + 1 :]
+            if token.text != "."
+            and token.lower_ not in _DROPPED
+            and token.i not in places
+        ]
         parts = (first, self.subject_text, verb, text_of(rest))
         return " ".join(filter(None, parts))
 
@@ -188,12 +189,11 @@ class Clause(NamedTuple):
     def lead_without(self, without: Sequence[Token]) -> str:
         """Return the words before the subject, without those in `without`."""
         places = {token.i for token in without}
-        words: list[Token] = []
-        for token in self.doc[: self.subject.left_edge.i]:
-            if token.lower_ in _DROPPED:
-                continue
-            if token.i not in places:
-                words.append(token)
+        words = [
+            token
+            for token in self.doc[: self.subject.left_edge.i]
+            if token.lower_ not in _DROPPED and token.i not in places
+        ]
         return lowered(text_of(words), self.names)
 
 

@@ -107,12 +107,10 @@ def _is_one_of_several(subject: Token, scene: Scene) -> bool:
     if name in WORDS["only_one"]:
         return False
     before = " ".join(scene.before).lower()
-    for kind in re.findall(rf"\b([a-z-]+) {escaped}\b", before):
-        if len(kind) <= _LONGEST_LINK:
-            continue
-        if kind not in language.STOP_WORDS:
-            return True
-    return False
+    kinds: list[str] = re.findall(rf"\b([a-z-]+) {escaped}\b", before)
+    return any(
+        len(kind) > _LONGEST_LINK and kind not in language.STOP_WORDS for kind in kinds
+    )
 
 
 def _is_named_elsewhere(subject: Token, scene: Scene) -> bool:
@@ -129,12 +127,9 @@ def _is_named_elsewhere(subject: Token, scene: Scene) -> bool:
 
 def _bare_name(subject: Token) -> str:
     """Return the words of a subject without articles."""
-    words: list[str] = []
-    for token in subtree(subject):
-        if token.lower_ in _ARTICLES:
-            continue
-        words.append(token.text)
-    return " ".join(words)
+    return " ".join(
+        token.text for token in subtree(subject) if token.lower_ not in _ARTICLES
+    )
 
 
 _ARTICLES = frozenset({"the", "a", "an"})

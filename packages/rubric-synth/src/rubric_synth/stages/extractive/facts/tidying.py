@@ -111,13 +111,11 @@ class Spelling:
 
 def _reliable(counts: Counter[str]) -> set[str]:
     """Return the words that are not slips: they stand there twice, or English has them."""
-    words: set[str] = set()
-    for word, count in counts.items():
-        if len(word) < _SHORTEST - 1:
-            continue
-        if count > 1 or parsing.is_english(word):
-            words.add(word)
-    return words
+    return {
+        word
+        for word, count in counts.items()
+        if len(word) >= _SHORTEST - 1 and (count > 1 or parsing.is_english(word))
+    }
 
 
 def _is_known(word: str) -> bool:

@@ -242,11 +242,11 @@ def defines(sentence: str, own: frozenset[str]) -> bool:
 def _news(sentence: str, own: frozenset[str]) -> frozenset[str]:
     """Return the stems of a sentence that are neither plain words nor parts of names."""
     without_code = _CODE.sub(" ", sentence)
-    words: set[str] = set()
-    for word in language.content_words(without_code):
-        if word.lower() in _PLAIN:
-            continue
-        words.add(word)
+    words = {
+        word
+        for word in language.content_words(without_code)
+        if word.lower() not in _PLAIN
+    }
     stems = language.stems(" ".join(words))
     return frozenset(stem for stem in stems if not _is_own(stem, own))
 
