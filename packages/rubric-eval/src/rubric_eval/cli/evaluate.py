@@ -268,11 +268,15 @@ def _print_transfer(table: TransferTable, *, out: Path) -> None:
     benchmarks = (
         f"{TITLES.get(name, name)}\nn = {n}" for name, n in table.items.items()
     )
-    accuracy: list[list[str]] = []
-    for row in table.rows:
-        shown = [_accuracy(cell) for cell in row.cells]
-        delta = _percent(row.average_delta, "+.2f")
-        accuracy.append([row.model, *shown, f"{100 * row.average:.2f}", delta])
+    accuracy = [
+        [
+            row.model,
+            *map(_accuracy, row.cells),
+            f"{100 * row.average:.2f}",
+            _percent(row.average_delta, "+.2f"),
+        ]
+        for row in table.rows
+    ]
     if any(cell.chance is not None for cell in columns):
         chance = [_percent(column.chance, ".0f") for column in columns]
         accuracy.append(["chance", *chance, "", ""])

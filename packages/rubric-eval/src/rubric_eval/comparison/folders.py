@@ -57,17 +57,16 @@ def compare_folders(
     with refusing_edits(is_accepted=accept_edited) as edits:
         runs = [read_finished_run(folder, edits=edits) for folder in folders]
         check_names(folders, runs)
-        files: list[Path] = []
-        for folder in folders:
-            files += evaluation_files(folder)
+        files = [path for folder in folders for path in evaluation_files(folder)]
         # Hashed first: a file that changes while it is read makes a stale comparison, not a wrong
         # one.
         inputs = hashed_inputs(files, beside=target)
-        measured: list[Measured] = []
-        for folder, run in zip(folders, runs, strict=True):
-            controls = run.controls
-            values = measured_of(folder, run, edits)
-            measured += [value for value in values if value.model not in controls]
+        measured = [
+            values
+            for folder, run in zip(folders, runs, strict=True)
+            for values in measured_of(folder, run, edits)
+            if values.model not in run.controls
+        ]
         _check_passages(folders, runs)
         compared = compare_measured(measured, settings)
     names = tuple(path_from(target, to=folder.root) for folder in folders)

@@ -309,9 +309,7 @@ def best_temperature(
         raise EvalShapeError(
             "no temperature to choose from; evaluate at least one on validation"
         )
-    used: set[str] = set()
-    for heldout in validation.values():
-        used.update(heldout.task_ids)
+    used = {task_id for heldout in validation.values() for task_id in heldout.task_ids}
     shared = tuple(sorted(used & set(test_task_ids)))
     if shared:
         raise SelectionLeakError(

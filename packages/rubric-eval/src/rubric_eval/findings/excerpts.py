@@ -315,12 +315,11 @@ def _item_entries(evaluation: Evaluation, benchmark: str) -> list[Entry]:
                     rows.setdefault(row.item_id, row)
                     answer = _item_answer(row, seed, where)
                     answers[model][row.item_id, seed, 0] = answer
-    entries: list[Entry] = []
-    for id_ in chosen:
-        item = _item(rows[id_], f"items/{benchmark}")
-        comparison = _compared(benchmark, id_, {"": models}, answers)
-        entries.append(item | comparison)
-    return entries
+    return [
+        _item(rows[id_], f"items/{benchmark}")
+        | _compared(benchmark, id_, {"": models}, answers)
+        for id_ in chosen
+    ]
 
 
 def _item(row: ItemRow, where: str) -> Entry:

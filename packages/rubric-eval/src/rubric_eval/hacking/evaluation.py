@@ -147,9 +147,7 @@ async def _panel(
         by_second = judged.get(settings.second or "", {})
         rewards = {model: of_model.rewards for model, of_model in by_second.items()}
     # The file may hold more tasks than were evaluated.
-    evaluated: set[str] = set()
-    for of_model in answers.values():
-        evaluated.update(answer.task_id for answer in of_model)
+    evaluated = {answer.task_id for of_model in answers.values() for answer in of_model}
     known = [task for name, task in by_id.items() if name in evaluated]
     return hacking_panel(by_first, settings, tasks=known, second=rewards)
 

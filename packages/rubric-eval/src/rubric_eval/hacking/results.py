@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Self, TypeAlias
+from typing import Literal, Self
 
 from pydantic import Field
 
@@ -178,7 +178,7 @@ class HackingPanel(Derived):
         return conclusion
 
 
-Key: TypeAlias = tuple[str, int, int]
+Key = tuple[str, int, int]
 """Question, seed and sample of an answer: the same for every judge."""
 
 

@@ -265,13 +265,16 @@ def _judge_pair(
     models = [
         model for model, judge in measured if judge == a and (model, b) in measured
     ]
-    both: list[tuple[float, float]] = []
-    for model in models:
-        first_values = chain.from_iterable(measured[model, a].values_NK)
-        second_values = chain.from_iterable(measured[model, b].values_NK)
-        for first, second in zip(first_values, second_values, strict=True):
-            if first is not None and second is not None:
-                both.append((first, second))
+    both = [
+        (first, second)
+        for model in models
+        for first, second in zip(
+            chain.from_iterable(measured[model, a].values_NK),
+            chain.from_iterable(measured[model, b].values_NK),
+            strict=True,
+        )
+        if first is not None and second is not None
+    ]
     if not both:
         return None
     first_V, second_V = np.array(both).T

@@ -211,10 +211,11 @@ def changed_inputs(
     """
     home = beside.resolve().parent
     digests = {file.path: file.sha256 for file in inputs}
-    files: dict[str, Path] = {}
-    for folder in folders:
-        for path in evaluation_files(folder):
-            files[path_from(beside, to=path)] = path
+    files = {
+        path_from(beside, to=path): path
+        for folder in folders
+        for path in evaluation_files(folder)
+    }
     for name in digests.keys() - files.keys():  # further inputs, such as tasks
         if (home / name).is_file():
             files[name] = home / name

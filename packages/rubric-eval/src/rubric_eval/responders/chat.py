@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
-from typing import Literal, TypeAlias, cast, get_args
+from typing import Literal, cast, get_args
 
 import anyio
 from pydantic import Field, JsonValue, StrictBool
@@ -25,7 +25,7 @@ _AT_ONCE = 64
 _TEMPLATE_BYTES = 512
 """Bytes that a chat template adds to a question, at most for the usual ones."""
 VLLM_ROUTE = "hosted_vllm/"
-Sampling: TypeAlias = Literal["seed", "stop", "temperature", "top_k", "top_p"]
+Sampling = Literal["seed", "stop", "temperature", "top_k", "top_p"]
 """Fields of a decoding that a model may refuse."""
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TypeAlias, cast
+from typing import cast
 
 from pydantic import JsonValue
 
@@ -16,7 +16,7 @@ from rubric_judge.ui.yaml_files import read_yaml, yaml_place
 
 _VLLM = "vllm"
 """Owner that vLLM reports for a model that it serves."""
-_Served: TypeAlias = "tuple[ServedModel | None, Weights | None]"
+_Served = tuple[ServedModel | None, Weights | None]
 """A server's description of its model, and the weights' fingerprint; None if not reported."""
 
 _OF_DECODING = frozenset(

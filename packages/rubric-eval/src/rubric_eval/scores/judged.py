@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import TypeAlias
 
 from rubric_core import Finish, Outcome, Reason
 from rubric_eval.answers.collecting import AnswerKeys
@@ -57,9 +56,9 @@ def contradiction(
     return None
 
 
-_Key: TypeAlias = "tuple[str, int, str]"
+_Key = tuple[str, int, str]
 """Task, sample and key of an answer."""
-_Answer: TypeAlias = "tuple[AnswerRow, bool]"
+_Answer = tuple[AnswerRow, bool]
 """An answer, and whether its key is that of the model, decoding and seed in run.json."""
 
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import TypeAlias
 
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream
@@ -131,9 +130,9 @@ def _settings(spec: JudgeSpec) -> dict[str, JsonValue]:
     return settings
 
 
-_Content: TypeAlias = tuple[str, Answer]
+_Content = tuple[str, Answer]
 """Task and answer, on which a judgement depends."""
-_Listener: TypeAlias = "Callable[[JudgeResult], None]"
+_Listener = Callable[[JudgeResult], None]
 
 
 class AnswerJudge:
@@ -209,9 +208,9 @@ class AnswerJudge:
         return contents
 
 
-Answered: TypeAlias = "tuple[int, AnswerRow]"
+Answered = tuple[int, AnswerRow]
 """Seed and answer."""
-_Place: TypeAlias = "tuple[int, str, int]"
+_Place = tuple[int, str, int]
 """Seed, task and sample of an answer."""
 
 

@@ -55,9 +55,12 @@ def score(measured: Measured, *, confidence: float = 0.95) -> ModelScore:
         answers=measured.answers,
         confidence=confidence,
     )
-    values: list[float] = []
-    for values_K in measured.values_NK:
-        values += [value for value in values_K if value is not None]
+    values = [
+        value
+        for values_K in measured.values_NK
+        for value in values_K
+        if value is not None
+    ]
     means = zip(measured.clusters, measured.means_N, strict=True)
     documents = {document for document, mean in means if mean is not None}
     criteria = {

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
 
 from rubric_core import Decoding, ScoresChoices
 from rubric_core.files import canonical_json, text_sha256
@@ -25,7 +24,7 @@ from rubric_eval.transfer.building import Built, build, scored_items
 from rubric_eval.transfer.suites import SUITES, Benchmark, SuiteName
 from rubric_eval.transfer.table import TransferTable, has_items, transfer_table
 
-OnProgress: TypeAlias = Callable[[str, str, int], object]
+OnProgress = Callable[[str, str, int], object]
 """Callback for every answer, with model, benchmark, and the number of answers there will be."""
 
 
@@ -197,15 +196,16 @@ class TransferPlan(EvalPlan):
 
     def question_rows(self) -> list[QuestionRow]:
         """Return every prompt once: questions of GPQA Diamond are in GPQA Main too."""
-        rows: dict[tuple[str, str], QuestionRow] = {}
-        for built in self.built:
-            for item, prompt in zip(built.items, built.prompts, strict=True):
-                rows[item.item_id, prompt] = QuestionRow(
-                    task_id=item.item_id,
-                    doc_hash=item.item_id,
-                    question=prompt,
-                    field=item.group,
-                )
+        rows = {
+            (item.item_id, prompt): QuestionRow(
+                task_id=item.item_id,
+                doc_hash=item.item_id,
+                question=prompt,
+                field=item.group,
+            )
+            for built in self.built
+            for item, prompt in zip(built.items, built.prompts, strict=True)
+        }
         return list(rows.values())
 
 

@@ -140,11 +140,10 @@ def _measured(
     groups = tuple(row.group for row in first)
     all_rows = [row for rows in rows_S for row in rows]
     answered = [row for row in all_rows if row.correct is not None]
-    values_NK: list[tuple[float | None, ...]] = []
-    for row_S in zip(*rows_S, strict=True):
-        corrects = [row.correct for row in row_S]
-        values = tuple(None if right is None else float(right) for right in corrects)
-        values_NK.append(values)
+    values_NK = tuple(
+        tuple(None if row.correct is None else float(row.correct) for row in row_S)
+        for row_S in zip(*rows_S, strict=True)
+    )
     known = benchmark_of(benchmark)
     return Measured(
         measure=Measure.ACCURACY,
@@ -159,7 +158,7 @@ def _measured(
         prompts=tuple(row.prompt_sha256 for row in first),
         fields=groups if any(groups) else (),
         seeds=run.seeds,
-        values_NK=tuple(values_NK),
+        values_NK=values_NK,
         unavailable_frac=1 - len(answered) / len(all_rows),
         truncated_frac=present_mean(row.is_truncated for row in answered),
         no_answer_frac=present_mean(not row.is_answered for row in answered),

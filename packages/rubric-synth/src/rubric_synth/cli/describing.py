@@ -182,10 +182,11 @@ def _print_statistics(
     console.print_counts("Criteria per task", per_task(statistics))
     console.print_counts("Criteria", statistics.criteria)
     console.print_counts("Weights", statistics.weights)
-    left_out: dict[str, tuple[str, int]] = {}
-    for stage, reasons in statistics.rejected_by_stage.items():
-        for reason, count in reasons.items():
-            left_out[f"{stage}: {reason}"] = ("", count)
+    left_out = {
+        f"{stage}: {reason}": ("", count)
+        for stage, reasons in statistics.rejected_by_stage.items()
+        for reason, count in reasons.items()
+    }
     console.print_left_out(dataset, left_out)
     if statistics.context is not None:
         summary = statistics.context.summary()

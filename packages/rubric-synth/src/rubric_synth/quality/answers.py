@@ -264,10 +264,12 @@ def _stems(text: str) -> set[str]:
 
 
 def _other_terms(task: Task, answer: str, chance: random.Random) -> str:
-    expected: set[str] = set()
-    for criterion in task.rubric:
-        for term in terms_of(criterion):
-            expected |= _stems(term)
+    expected = {
+        word
+        for criterion in task.rubric
+        for term in terms_of(criterion)
+        for word in _stems(term)
+    }
     known = expected | _stems(answer)
     lowered = {word.lower() for word in content_words(task.grounding.reveal())}
     long_words = sorted(word for word in lowered if len(word) >= _SHORTEST_STAND_IN)

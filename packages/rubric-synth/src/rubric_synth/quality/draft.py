@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from string import Template
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 from rubric_core import DocumentAnalysis, SchemaError, Task, leaked_ngrams
 from rubric_judge.judges.lexical.words import FUNCTION_WORDS
@@ -26,7 +26,7 @@ from rubric_synth.stages.stages import (
 )
 from rubric_synth.tables import patterns, read_table, word_set
 
-_Pattern: TypeAlias = "re.Pattern[str]"
+_Pattern = re.Pattern[str]
 
 
 class Pointer(NamedTuple):

@@ -14,10 +14,7 @@ from rubric_synth.tables import patterns, read_table
 def _places(layout: str) -> dict[str, str]:
     """Return the part of an entry that each heading, or field, of a layout belongs to."""
     parts: dict[str, list[str]] = read_table("docstrings")[layout]
-    places: dict[str, str] = {}
-    for part, names in parts.items():
-        places |= dict.fromkeys(names, part)
-    return places
+    return {name: part for part, names in parts.items() for name in names}
 
 
 _SECTIONS = _places("google")
@@ -155,9 +152,11 @@ def _sphinx_items(
         kind, _, name = argument.rpartition(" ")
         kind = kind or kinds.get(name.lstrip("\\*"), "")
         parameters.extend(_named(name, kind, text))
-    raises: list[ApiItem] = []
-    for name, text in parts.get("raises", ()):
-        raises.extend(_named(name, "", text))
+    raises = [
+        item
+        for name, text in parts.get("raises", ())
+        for item in _named(name, "", text)
+    ]
     result_kind = ""
     result_types = parts.get("rtype", ())
     if result_types:

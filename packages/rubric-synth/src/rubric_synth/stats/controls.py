@@ -9,7 +9,7 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
 from statistics import fmean
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import rubric_core  # `normalized_reward` loads numpy, at its first use
 from rubric_core import Judge, JudgeResult, JudgeView, Task
@@ -33,9 +33,9 @@ WRITTEN = tuple(written.CONTROLS.values())
 
 OF_CONTEXT = ("context_start", "nearest_sentences")
 """Names of the controls that only open-book tasks have."""
-_Words: TypeAlias = "Mapping[str, Sequence[str]]"
+_Words = Mapping[str, Sequence[str]]
 """Usual words of each kind of criterion."""
-_Answer: TypeAlias = "tuple[str, Task, str]"
+_Answer = tuple[str, Task, str]
 """Name of a control, a task, and the text that the control answers it with."""
 _WARNINGS: dict[str, str] = tables.read_table("control_warnings")
 _OVERPAID_FRAC = 0.5
@@ -203,9 +203,11 @@ async def control_rewards(
     Raises:
         JudgeSetupError: The judge is not there.
     """
-    answers: list[_Answer] = []
-    for name, texts in answers_of(tasks).items():
-        answers.extend((name, task, texts[task.task_id]) for task in tasks)
+    answers = [
+        (name, task, texts[task.task_id])
+        for name, texts in answers_of(tasks).items()
+        for task in tasks
+    ]
     counts: dict[str, int] = {}
     if answered is not None:
         answered_tasks, known = answered

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from itertools import chain
-from typing import Any, TypeAlias
+from typing import Any
 
 import structlog
 
@@ -38,13 +38,13 @@ from rubric_train_openrlhf.step.probe import wait_for_judge
 from rubric_train_openrlhf.step.rewards import Sizes, judge_rewards
 from rubric_train_openrlhf.step.tasks import read_task_sets
 
-Names: TypeAlias = Sequence[Sequence[str]]
+Names = Sequence[Sequence[str]]
 """Names of judgements, group by group."""
 
 _log = structlog.get_logger()
 
 
-_Pool: TypeAlias = JudgePool | RayJudgePool
+_Pool = JudgePool | RayJudgePool
 
 
 def _pool(judging: JudgingConfig | AuditConfig, ledger: Ledger) -> _Pool:

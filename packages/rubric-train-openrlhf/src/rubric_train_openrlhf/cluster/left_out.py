@@ -14,11 +14,11 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from importlib import metadata
 from types import ModuleType
-from typing import Any, TypeAlias
+from typing import Any
 
 from rubric_train_openrlhf.cluster import settings
 
-Patch: TypeAlias = Callable[[ModuleType], AbstractContextManager[None]]
+Patch = Callable[[ModuleType], AbstractContextManager[None]]
 """Entered before the code of a module runs and left after it."""
 
 

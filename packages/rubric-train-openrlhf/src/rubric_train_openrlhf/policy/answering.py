@@ -62,14 +62,12 @@ def _unanswered(
     batch: Sequence[Question], reported: AbstractSet[int]
 ) -> list[Question]:
     """Return the questions without a reply, one for each ask."""
-    left: list[Question] = []
-    for question in batch:
-        left.extend(
-            replace(question, asks=(index,))
-            for index in question.asks
-            if index not in reported
-        )
-    return left
+    return [
+        replace(question, asks=(index,))
+        for question in batch
+        for index in question.asks
+        if index not in reported
+    ]
 
 
 class Answers:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias, cast
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F  # noqa: N812 -- torch's own convention
@@ -17,7 +17,7 @@ from transformers import LlamaForCausalLM, PreTrainedModel
 from rubric_train_openrlhf.policy import onednn
 from rubric_train_openrlhf.policy.rollouts import PaddedPrompts
 
-Map: TypeAlias = Callable[[Tensor], Tensor]
+Map = Callable[[Tensor], Tensor]
 
 
 def product(modules: Sequence[torch.nn.Linear], *, packed: bool) -> Map:
@@ -73,7 +73,7 @@ def rms_norm(module: Any, *, packed: bool) -> Map:
     return norm
 
 
-Attend: TypeAlias = Callable[[int, Tensor, Tensor, Tensor], Tensor]
+Attend = Callable[[int, Tensor, Tensor, Tensor], Tensor]
 
 # Rotary embeddings whose angles depend on the position alone, not on the longest one so far.
 _STATIC_ROPE = frozenset({"default", "linear", "llama3", "yarn"})

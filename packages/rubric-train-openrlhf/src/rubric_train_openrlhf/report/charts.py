@@ -4,14 +4,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import nan
-from typing import Any, TypeAlias
+from typing import Any
 
 from rubric_core.files import toml_beside
 from rubric_judge.ui.page.charts import Chart, Series
 from rubric_judge.ui.page.links import AT_STEP, link_to
 from rubric_train_openrlhf.run.records import HeldoutRow, MetricsRow
 
-Rows: TypeAlias = Sequence[MetricsRow] | Sequence[HeldoutRow]
+Rows = Sequence[MetricsRow] | Sequence[HeldoutRow]
 
 MAX_PARTS = 8
 """Lines or layers that one chart can hold and still be read."""

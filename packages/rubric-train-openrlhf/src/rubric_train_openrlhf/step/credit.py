@@ -8,7 +8,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import TypeAlias
 
 import numpy as np
 
@@ -28,8 +27,8 @@ from rubric_train_openrlhf.step import rewards as earned
 from rubric_train_openrlhf.step.admission import Admission
 from rubric_train_openrlhf.step.rewards import ALL, Credit, Rewards, Sizes
 
-Results: TypeAlias = Sequence[Sequence[JudgeResult]]
-Tasks: TypeAlias = Sequence[Task]
+Results = Sequence[Sequence[JudgeResult]]
+Tasks = Sequence[Task]
 
 
 @dataclass(frozen=True, slots=True)

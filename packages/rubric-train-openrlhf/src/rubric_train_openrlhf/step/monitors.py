@@ -97,9 +97,9 @@ def refusal(answers: Answers) -> float:
 
 def common_run(answers: Answers) -> float:
     """Return the share of answers that hold the most common run of five words of the step."""
-    holders = Counter[tuple[str, ...]]()
-    for answer in answers.words_B:
-        holders.update(set(_runs(answer, _RUN_WORDS)))
+    holders = Counter(
+        run for answer in answers.words_B for run in set(_runs(answer, _RUN_WORDS))
+    )
     most = max(holders.values(), default=0)
     return most / max(len(answers.words_B), 1)
 

@@ -3,7 +3,7 @@
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Self, TypeAlias
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +25,7 @@ from rubric_train_openrlhf.step.admission import Admission
 
 ALL = Admission()
 """Admission of every criterion at its weight, for a run without a calibration."""
-Rewards: TypeAlias = estimators.JudgedGroups
+Rewards = estimators.JudgedGroups
 """The judge's rewards of P groups of G, and the criterion scores behind them."""
 
 

@@ -104,12 +104,11 @@ def _named(response: str, choices: Sequence[str]) -> set[str]:
 
 
 def _chosen(response: str) -> list[Statement]:
-    chosen: list[Statement] = []
-    for match in _PATTERNS["chosen"].finditer(response):
-        line, _, _ = response[match.end() :].partition("\n")
-        statement = Statement(match.end(), line, is_boxed=False)
-        chosen.append(statement)
-    return chosen
+    ends = [match.end() for match in _PATTERNS["chosen"].finditer(response)]
+    return [
+        Statement(end, response[end:].partition("\n")[0], is_boxed=False)
+        for end in ends
+    ]
 
 
 def _letter(text: str) -> str | None:

@@ -198,9 +198,7 @@ class PassageSet:
 
     def twins(self) -> Iterator[tuple[str, str]]:
         """Yield pairs of tasks of two splits that share a passage, the later one once."""
-        holders: Counter[int] = Counter()
-        for _, _, own in self._tasks:
-            holders.update(own)
+        holders = Counter(value for _, _, own in self._tasks for value in own)
         index = PassageIndex(self._containment)
         for task_id, split, own in self._tasks:
             rare = array(

@@ -199,12 +199,10 @@ def _encoded(line: Mapping[str, str | BaseModel]) -> bytes:
         return to_json(line, inf_nan_mode="null")
     except PydanticSerializationError:
         # A lone surrogate, which a language model can write in JSON.
-        plain: dict[str, object] = {}
-        for name, part in line.items():
-            if isinstance(part, BaseModel):
-                plain[name] = part.model_dump()
-            else:
-                plain[name] = part
+        plain = {
+            name: part.model_dump() if isinstance(part, BaseModel) else part
+            for name, part in line.items()
+        }
         return json.dumps(plain).encode()
 
 

@@ -97,9 +97,7 @@ def _line_of(row: _Row) -> Line:
 
 def _gutter(rows: Sequence[_Row]) -> float | None:
     """Return the place of a gutter between two columns of prose that share their lines."""
-    gaps: list[tuple[float, float]] = []
-    for row in rows:
-        gaps.extend((left.right, right.left) for left, right in pairwise(row))
+    gaps = [(left.right, right.left) for row in rows for left, right in pairwise(row)]
     if len(gaps) < _MIN_ROWS:
         return None
     middles = {(start + end) / 2 for start, end in gaps}

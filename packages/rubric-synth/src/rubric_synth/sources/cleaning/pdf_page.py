@@ -147,10 +147,7 @@ def pieces(textpage: Any, fonts: Fonts) -> list[Piece]:
         if leading is not None:
             mark, _ = leading
             marks.add(mark)
-    pieces_of_page: list[Piece] = []
-    for line in lines:
-        pieces_of_page += _line_pieces(line, marks)
-    return pieces_of_page
+    return [piece for line in lines for piece in _line_pieces(line, marks)]
 
 
 def _lines(textpage: Any, fonts: Fonts) -> Iterator[list[_Char]]:

@@ -65,9 +65,7 @@ def passages(
 
 def _fitting_paragraphs(group: Sequence[Section], most_words: int) -> list[str]:
     """Return the first paragraphs of sections that fit a passage, at least one."""
-    paragraphs: list[str] = []
-    for section in group:
-        paragraphs += section.paragraphs
+    paragraphs = [paragraph for section in group for paragraph in section.paragraphs]
     totals = accumulate(len(_words_of(paragraph)) for paragraph in paragraphs)
     fitting = sum(total <= most_words for total in totals)
     return paragraphs[: max(1, fitting)]
@@ -78,9 +76,7 @@ def _passage(
     group: Sequence[Section],
     paragraphs: list[str],
 ) -> Passage:
-    known: set[str] = set()
-    for paragraph in paragraphs:
-        known.update(_words_of(paragraph))
+    known = {word for paragraph in paragraphs for word in _words_of(paragraph)}
     small = {word.capitalize() for word in known if word.islower()}
     proper = frozenset(known - small)
     title = _phrase(title, proper, 14)

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from itertools import pairwise
-from typing import TypeAlias
 
 from rubric_judge.judges.lexical.words import stem
 from rubric_synth import language
@@ -74,7 +73,7 @@ _MIN_LETTERS = 3
 _NOT_NOUNS = re.compile(r"(?:ly|ing|ed)$")
 
 
-_Words: TypeAlias = tuple[str, ...]
+_Words = tuple[str, ...]
 
 
 def noun_phrases(

@@ -198,23 +198,23 @@ class ExtractiveStages:
 
     def _running_text(self, document: Document) -> str:
         """Return the prose of a document, without sentences that other documents share."""
-        own_sentences: list[str] = []
-        for paragraph in _paragraphs(document):
-            own_sentences += [
-                sentence
-                for sentence in language.sentences(paragraph)
-                if not self._terms.is_boilerplate(sentence, document.title)
-            ]
-        return "\n\n".join(own_sentences)
+        return "\n\n".join(
+            sentence
+            for paragraph in _paragraphs(document)
+            for sentence in language.sentences(paragraph)
+            if not self._terms.is_boilerplate(sentence, document.title)
+        )
 
 
 def _paragraphs(document: Document) -> list[str]:
     entry = parse_entry(document.text) if document.kind == "api" else None
     if entry is not None:
         return list(entry.texts())
-    paragraphs: list[str] = []
-    for section in sections(document.text):
-        paragraphs += section.paragraphs
+    paragraphs = [
+        paragraph
+        for section in sections(document.text)
+        for paragraph in section.paragraphs
+    ]
     return "\n\n".join(paragraphs)[:_SAMPLE_CHARS].split("\n\n")
 
 

@@ -10,7 +10,7 @@ from functools import partial
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal
 
 import structlog
 from pydantic import BaseModel, ConfigDict
@@ -112,7 +112,7 @@ class Report(BaseModel):
         return (finding for finding in self.findings if finding.check == check)
 
 
-Part: TypeAlias = str | tuple[str, str]
+Part = str | tuple[str, str]
 """Part of a printed text: plain, or with its style."""
 _STYLE = dict(zip(Status, ("green", "bold red", "yellow", "cyan"), strict=True))
 _LOG_COLUMNS = 140

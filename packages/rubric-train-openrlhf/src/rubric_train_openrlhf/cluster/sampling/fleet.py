@@ -8,7 +8,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import ray
 import structlog
@@ -22,9 +22,9 @@ from rubric_train_openrlhf.run.records import Timing
 
 _log = structlog.get_logger()
 
-Engine: TypeAlias = Any
+Engine = Any
 """Handle of a rollout actor."""
-Identity: TypeAlias = "tuple[str, int]"
+Identity = tuple[str, int]
 """Node and process of an engine; where it changes, the engine was restarted without weights."""
 
 RESTART_S = 1800.0

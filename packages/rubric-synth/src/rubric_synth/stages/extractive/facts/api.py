@@ -332,15 +332,16 @@ def note_facts(entry: ApiEntry) -> list[Fact]:
     title = " ".join(entry.summary[:1])
     known = language.stems(f"{entry.name} {title}")
     names = frozenset(item.name for item in entry.parameters)
-    sentences: list[str] = []
-    for paragraph in (*entry.summary[1:], *entry.notes):
-        sentences += language.sentences(paragraph)
-    known_by_sentence: dict[str, frozenset[str]] = {}
-    for sentence in sentences:
-        if not wording.is_readable(sentence.rstrip(".")):
-            continue
-        marked = wording.marked(sentence, names)
-        known_by_sentence[marked] = known
+    sentences = [
+        sentence
+        for paragraph in (*entry.summary[1:], *entry.notes)
+        for sentence in language.sentences(paragraph)
+    ]
+    known_by_sentence = {
+        wording.marked(sentence, names): known
+        for sentence in sentences
+        if wording.is_readable(sentence.rstrip("."))
+    }
     facts = prose.facts_in(known_by_sentence, " ".join(sentences))
     return [
         fact

@@ -156,9 +156,7 @@ def own_stems(*names: str) -> frozenset[str]:
         words.extend(part.lower() for part in parts)
         joined = name.replace("_", "")
         words.append(joined.lower())
-    long_forms: list[str] = []
-    for word in words:
-        long_forms += _SHORT.get(word, "").split("+")
+    long_forms = [form for word in words for form in _SHORT.get(word, "").split("+")]
     return language.stems(" ".join((*words, *long_forms)))
 
 
@@ -170,13 +168,11 @@ def cut_short(text: str, name: str) -> frozenset[str]:
         name: Name of the object.
     """
     whole = name.lower().replace("_", "")
-    words: list[str] = []
-    for word in language.content_words(text):
-        if len(word) < _SHORTEST_WORD:
-            continue
-        start = word[:3].lower()
-        if start in whole:
-            words.append(word)
+    words = [
+        word
+        for word in language.content_words(text)
+        if len(word) >= _SHORTEST_WORD and word[:3].lower() in whole
+    ]
     return language.stems(" ".join(words))
 
 
