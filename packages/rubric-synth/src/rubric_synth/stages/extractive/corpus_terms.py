@@ -65,11 +65,9 @@ class CorpusTerms:
         """Tell whether a word in lower case is one letter off another of far more documents."""
         mine = self._frequency[stem(word)]
         fewest = max(_FEWEST_OF_A_SLIP, _SLIPS * mine)
-        for other in edits(word) & self._seen:
-            frequency = self._frequency[stem(other)]
-            if frequency >= fewest:
-                return True
-        return False
+        return any(
+            self._frequency[stem(other)] >= fewest for other in edits(word) & self._seen
+        )
 
     @cached_property
     def _seen(self) -> frozenset[str]:

@@ -82,11 +82,11 @@ def _points_back(noun: Token, scene: Scene, own: set[str]) -> bool:
     if any(token.dep_ in _BEHIND for token in noun.children):
         return False  # the sentence says which one
     noun_stem = stem(noun.lower_)
-    for sentence in scene.before[-_NEAR:]:
-        words = language.words(sentence)
-        if any(stem(word.lower()) == noun_stem for word in words):
-            return True
-    return False
+    return any(
+        stem(word.lower()) == noun_stem
+        for sentence in scene.before[-_NEAR:]
+        for word in language.words(sentence)
+    )
 
 
 def _is_known(noun: Token, own: set[str]) -> bool:

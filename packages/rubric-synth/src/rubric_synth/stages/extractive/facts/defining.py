@@ -158,16 +158,13 @@ def _is_counted(clause: Clause, attribute: Token) -> bool:
 
 def _is_singled_out(attribute: Token) -> bool:
     """Tell whether a predicate denies, compares or counts: "no", "largest", "first", "only"."""
-    for token in attribute.subtree:
-        if token.i >= attribute.i:
-            continue
-        if token.tag_ in _COMPARING:
-            return True
-        if token.lower_ in {"no", "not", "only"}:
-            return True
-        if token.lower_ in _ORDINALS:
-            return True
-    return False
+    return any(
+        token.tag_ in _COMPARING
+        or token.lower_ in {"no", "not", "only"}
+        or token.lower_ in _ORDINALS
+        for token in attribute.subtree
+        if token.i < attribute.i
+    )
 
 
 def _says_little(clause: Clause, attribute: Token) -> bool:
@@ -217,24 +214,20 @@ def _is_apart(root: Token, attribute: Token) -> bool:
     """Tell whether something stands between "is" and the noun after it: it was read wrongly."""
     start = root.i + 1
     end = attribute.left_edge.i
-    for token in root.doc[start:end]:
-        if token.pos_ in {"VERB", "ADJ", *NOUNS}:
-            return True
-        if token.text == ",":
-            return True
-    return False
+    return any(
+        token.pos_ in {"VERB", "ADJ", *NOUNS} or token.text == ","
+        for token in root.doc[start:end]
+    )
 
 
 def _is_of_else(attribute: Token) -> bool:
     """Tell whether a predicate says what a thing is to another: "the site of digestion"."""
     if attribute.lemma_.lower() not in WORDS["no_genus_of"]:
         return False
-    for token in attribute.children:
-        if token.dep_ != "prep":
-            continue
-        if token.lower_ in {"of", "for"}:
-            return True
-    return False
+    return any(
+        token.dep_ == "prep" and token.lower_ in {"of", "for"}
+        for token in attribute.children
+    )
 
 
 def _is_marked_off(clause: Clause, attribute: Token) -> bool:
@@ -253,12 +246,10 @@ def _is_joined(attribute: Token) -> bool:
     second = child(attribute, "conj")
     if second is None:
         return False
-    for token in attribute.children:
-        if token.dep_ not in _LIMITS:
-            continue
-        if attribute.i < token.i < second.i:
-            return False
-    return True
+    return not any(
+        token.dep_ in _LIMITS and attribute.i < token.i < second.i
+        for token in attribute.children
+    )
 
 
 def _is_part(clause: Clause) -> bool:
@@ -281,12 +272,10 @@ def _is_part(clause: Clause) -> bool:
 def _has_differentia(attribute: Token) -> bool:
     """Tell whether a predicate says which of its kind a thing is: "a wall that holds water"."""
     if attribute.lemma_.lower() in WORDS["group"]:
-        for token in attribute.subtree:
-            if token.i <= attribute.i:
-                continue
-            if token.dep_ in {"relcl", "acl"}:
-                return True
-        return False
+        return any(
+            token.i > attribute.i and token.dep_ in {"relcl", "acl"}
+            for token in attribute.subtree
+        )
     for token in attribute.children:
         if token.i < attribute.i:
             continue

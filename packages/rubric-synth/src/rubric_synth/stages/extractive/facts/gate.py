@@ -204,17 +204,14 @@ def _may_name(subject: Token) -> bool:
 
 def _is_weakened(before: list[Token]) -> bool:
     """Tell whether words before a noun count it, own it or leave it vague."""
-    for token in before:
-        if token.tag_ in {"PRP$", "JJS", "CD"}:
-            return True
-        if token.lower_ in _WEAK_DETERMINER:
-            return True
-        lemma = token.lemma_.lower()
-        if lemma in _TABLE["vague_before"] or lemma in _TABLE["found_before"]:
-            return True
-        if token.lower_ in _TABLE["found_before"]:
-            return True
-    return False
+    return any(
+        token.tag_ in {"PRP$", "JJS", "CD"}
+        or token.lower_ in _WEAK_DETERMINER
+        or token.lower_ in _TABLE["found_before"]
+        or token.lemma_.lower() in _TABLE["found_before"]
+        or token.lemma_.lower() in _TABLE["vague_before"]
+        for token in before
+    )
 
 
 def _is_explained(subject: Token) -> bool:

@@ -127,14 +127,13 @@ def in_setting(
 
 
 def _has_name(question: str, names: frozenset[str]) -> bool:
-    for word in question.split():
-        if any(map(str.isupper, word[1:])):
-            return True
-        if any(map(str.isdigit, word)):
-            return True
-        if "`" in word or word in names:
-            return True
-    return False
+    return any(
+        any(map(str.isupper, word[1:]))
+        or any(map(str.isdigit, word))
+        or "`" in word
+        or word in names
+        for word in question.split()
+    )
 
 
 def opening_of(

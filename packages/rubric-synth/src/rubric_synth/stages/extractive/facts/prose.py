@@ -262,11 +262,9 @@ def _shares_a_run(question: str, sentence: str) -> bool:
     words = _TOKEN.findall(question.lower())
     sentence_words = " ".join(_TOKEN.findall(sentence.lower()))
     text = f" {sentence_words} "
-    for start in range(len(words) - _LEAK + 1):
-        run = " ".join(words[start : start + _LEAK])
-        if f" {run} " in text:
-            return True
-    return False
+    starts = range(len(words) - _LEAK + 1)
+    runs = (" ".join(words[start : start + _LEAK]) for start in starts)
+    return any(f" {run} " in text for run in runs)
 
 
 def chosen(

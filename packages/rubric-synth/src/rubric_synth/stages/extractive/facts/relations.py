@@ -378,12 +378,10 @@ def of_verb(clause: Clause) -> Query | None:
 
 def _says_how(clause: Clause) -> bool:
     """Tell whether the point of a sentence is the means: "by heating it"."""
-    for word, following in pairwise(clause.doc):
-        if word.lower_ != "by":
-            continue
-        if following.tag_ == "VBG":
-            return True
-    return False
+    return any(
+        word.lower_ == "by" and following.tag_ == "VBG"
+        for word, following in pairwise(clause.doc)
+    )
 
 
 def is_named(clause: Clause) -> bool:

@@ -157,13 +157,11 @@ def is_modal(clause: Clause) -> bool:
 
 def is_focused(clause: Clause) -> bool:
     """Tell whether a predicate turns on a word that its question leaves out: "only", "even"."""
-    for token in clause.doc[clause.root.i :]:
-        word = token.lower_
-        if word in WORDS["focused"]:
-            return True
-        if word == "as" and _follows_degree(token):
-            return True
-    return False
+    return any(
+        token.lower_ in WORDS["focused"]
+        or (token.lower_ == "as" and _follows_degree(token))
+        for token in clause.doc[clause.root.i :]
+    )
 
 
 _DEGREES = frozenset({"many", "much", "long", "few", "far", "soon"})

@@ -92,14 +92,12 @@ def _end_before(second: Token, root: Token) -> int | None:
 def _is_misread(root: Token) -> bool:
     """Tell whether the parser joins a noun to a verb, or a clause to a passive."""
     is_passive = child(root, "auxpass") is not None
-    for part in root.children:
-        if part.i <= root.i:
-            continue
-        if part.dep_ == "conj" and part.pos_ == "NOUN":
-            return True
-        if part.dep_ == "ccomp" and is_passive:
-            return True
-    return False
+    return any(
+        (part.dep_ == "conj" and part.pos_ == "NOUN")
+        or (part.dep_ == "ccomp" and is_passive)
+        for part in root.children
+        if part.i > root.i
+    )
 
 
 def _contrast(doc: Doc, root: Token) -> int | None:
@@ -266,8 +264,7 @@ def _says_enough(doc: Doc, root: Token, end: int) -> bool:
     answers = (word for word in root.children if word.dep_ in _ANSWERS)
     if not any(root.i < word.i < end for word in answers):
         return False
-    for word in doc[end + 1 :]:
-        is_tied = word.head.i < end and not word.is_punct
-        if is_tied and word.head != root:
-            return False
-    return True
+    return all(
+        word.head.i >= end or word.is_punct or word.head == root
+        for word in doc[end + 1 :]
+    )

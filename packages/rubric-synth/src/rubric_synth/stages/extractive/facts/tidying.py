@@ -103,9 +103,9 @@ class Spelling:
 
     def has_slip(self, sentence: str) -> bool:
         """Tell whether a sentence holds a word that looks misspelt: "cublic", "SQuares"."""
-        for word in _HALF_CAPITAL.findall(sentence):
-            if parsing.is_english(word.lower()):
-                return True
+        halves = map(str.lower, _HALF_CAPITAL.findall(sentence))
+        if any(map(parsing.is_english, halves)):
+            return True
         return any(word in self._odd for word in _WORD.findall(sentence))
 
 

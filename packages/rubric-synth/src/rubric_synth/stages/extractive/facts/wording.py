@@ -253,16 +253,13 @@ def _is_own(word: str, own: frozenset[str]) -> bool:
         return True
     if len(word) < _SHORTEST_WORD:
         return False
-    for part in own:
-        if len(part) < _SHORTEST_WORD:
-            continue
-        if word.startswith(part):
-            return True
-        if len(word) >= _WHOLE and part.startswith(word):
-            return True
-        if len(part) > _WHOLE and word.endswith(part):
-            return True
-    return False
+    return any(
+        word.startswith(part)
+        or (len(word) >= _WHOLE and part.startswith(word))
+        or (len(part) > _WHOLE and word.endswith(part))
+        for part in own
+        if len(part) >= _SHORTEST_WORD
+    )
 
 
 _WHOLE = 4
