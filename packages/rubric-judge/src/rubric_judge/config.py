@@ -76,6 +76,11 @@ class ClaimConfig(Settings):
     """The folder, relative to this file, of a sequence-classification model that decides whether a
     sentence entails a claim: of MNLI, or of fact checking."""
 
+    # Left out where it is not used: dumps and hashes of judges without it are older.
+    retractions: bool = Field(default=False, exclude_if=lambda read: not read)
+    """Whether an answer may take back what it said: after "(this is wrong)" or "On reflection that
+    was a mistake." nothing before it counts."""
+
     regex_timeout_s: _RegexTimeout = 0.25
     """Processor time for one `regex:` search; past it the criterion scores 0."""
 

@@ -79,36 +79,40 @@ def _task_row(subject: str, **fields: object) -> dict[str, Any]:
     return {**row, **fields}
 
 
+def written_dataset(folder: Path, rows: list[dict[str, Any]] | None = None) -> Path:
+    """Write a dataset folder of rows, dealt out to the splits, with a manifest."""
+    folder.mkdir()
+    tasks = [_task_row(subject) for subject in SUBJECTS] if rows is None else rows
+    for number, file in enumerate(LINES_FILES):
+        lines = "".join(f"{json.dumps(row)}\n" for row in tasks[number::3])
+        (folder / file).write_text(lines, encoding="utf-8")
+    manifest = {
+        "collected_sha256": "0" * 64,
+        "prompts": {},
+        "model": None,
+        "judge": "claims",
+        "documents": len(tasks),
+        "accepted_documents": len(tasks),
+        "pending_documents": 0,
+        "tasks": {"train": 2, "validation": 2, "test": 2},
+        "rejected": {},
+        "versions": {},
+        "rejected_documents": 0,
+        "rejected_by_stage": {},
+        "usage": {},
+        "config": {},
+        "sha256": {},
+    }
+    (folder / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+    return folder
+
+
 @pytest.fixture
 def write_dataset(tmp_path: Path) -> Write:
-    """Write a dataset folder of rows, two to each split, with a manifest."""
+    """Write a dataset folder of this test."""
 
-    def write(rows: list[dict[str, Any]] | None = None, name: str = "dataset") -> Path:
-        folder = tmp_path / name
-        folder.mkdir()
-        tasks = [_task_row(subject) for subject in SUBJECTS] if rows is None else rows
-        for number, file in enumerate(LINES_FILES):
-            lines = "".join(f"{json.dumps(row)}\n" for row in tasks[number::3])
-            (folder / file).write_text(lines, encoding="utf-8")
-        manifest = {
-            "collected_sha256": "0" * 64,
-            "prompts": {},
-            "model": None,
-            "judge": "claims",
-            "documents": len(tasks),
-            "accepted_documents": len(tasks),
-            "pending_documents": 0,
-            "tasks": {"train": 2, "validation": 2, "test": 2},
-            "rejected": {},
-            "versions": {},
-            "rejected_documents": 0,
-            "rejected_by_stage": {},
-            "usage": {},
-            "config": {},
-            "sha256": {},
-        }
-        (folder / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
-        return folder
+    def write(rows: list[dict[str, Any]] | None = None) -> Path:
+        return written_dataset(tmp_path / "dataset", rows)
 
     return write
 

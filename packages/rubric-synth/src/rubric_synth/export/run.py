@@ -14,7 +14,7 @@ from rubric_judge.quality.fixtures.rows import Fixture
 from rubric_judge.quality.labels.written import WrittenAnswers
 from rubric_synth.config import reader_of
 from rubric_synth.errors import DatasetFolderError
-from rubric_synth.export import nemo_gym, verifiers
+from rubric_synth.export import nemo_gym, trainers, verifiers
 from rubric_synth.export.environment import (
     JUDGE_FILE,
     Environment,
@@ -26,8 +26,14 @@ from rubric_synth.export.package import common_files
 from rubric_synth.files import writing
 from rubric_synth.run.dataset.folder import SPLITS, read_manifest, split_path
 
-TARGETS = {target.name: target for target in (verifiers.TARGET, nemo_gym.TARGET)}
+TARGETS = {
+    target.name: target
+    for target in (verifiers.TARGET, nemo_gym.TARGET, *trainers.TARGETS)
+}
 """Stacks that an environment can be written for, by the name that `--to` gives them."""
+
+_USUAL_JUDGE = b"type: claims\nretractions: true\n"
+"""Judge of an environment for which none is named; the same as `ClaimConfig(retractions=True)`."""
 
 
 def chosen_targets(names: Sequence[str]) -> list[Target]:
@@ -71,8 +77,8 @@ def read_environment(
         RubricFileError: A row is not a task.
     """
     read_manifest(dataset)
-    judge_files = {JUDGE_FILE: b"type: claims\n"}
-    spec: JudgeSpec = ClaimConfig()
+    judge_files = {JUDGE_FILE: _USUAL_JUDGE}
+    spec: JudgeSpec = ClaimConfig(retractions=True)
     if judge is not None:
         spec = read_judge_spec(judge)
         judge_files = {JUDGE_FILE: read_file(judge)}

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rubric_synth.export.environment import Environment, File, Target
+from rubric_synth.export.environment import (
+    JUDGE_FOLDER,
+    Environment,
+    File,
+    Target,
+)
 from rubric_synth.export.package import template
 
 _USAGE = """\
@@ -13,12 +18,25 @@ vf-eval {name} --env.agent.harness.id null --env.agent.runtime.type subprocess \
     --model MODEL --client.base-url http://127.0.0.1:8000/v1 --client.api-key-var MY_KEY
 ```
 
-In prime-rl's configuration the taskset has the id `{name}`."""
+In prime-rl's configuration:
+
+```toml
+[[orchestrator.train.source]]
+[orchestrator.train.source.env.taskset]
+id = "{name}"
+split = "train"
+```
+
+The judge is that of this package, unless `[[env.taskset.task.judges]]` names another."""
 
 
 def _files(environment: Environment) -> Iterator[File]:
     content = template("taskset.py.j2", {"e": environment})
     yield File(environment.path("taskset.py"), content)
+    if environment.fixtures:
+        adapter = template("falsepass_adapter.py.j2", {"e": environment})
+        path = environment.path(JUDGE_FOLDER, "falsepass_adapter.py")
+        yield File(path, adapter, side="judge")
 
 
 TARGET = Target(

@@ -23,6 +23,7 @@ from rubric_judge.judges.claims.finding import (
 from rubric_judge.judges.claims.hedges import hedged
 from rubric_judge.judges.claims.passage import Statements
 from rubric_judge.judges.claims.reading import clauses, sentences
+from rubric_judge.judges.claims.retraction import kept_text
 from rubric_judge.judges.claims.soundness import flaws_of, framed
 from rubric_judge.judges.lexical.judge import LexicalJudge
 
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 _FALSE_COST = 2.5
 """Factor by which the share of false clauses lowers the reward."""
+_NOTHING = "–"
+"""An answer that states nothing, in place of one that takes back all of itself."""
 _KEPT = 128
 """Number of rubrics and of passages that are kept parsed."""
 
@@ -59,6 +62,7 @@ class ClaimJudge:
             JudgeSetupError: a folder cannot be read, or holds a model for something else.
         """
         config = config or ClaimConfig()
+        self._reads_retractions = config.retractions
         self._meaning: Meaning | None = None
         self._verifier: Verifier | None = None
         if config.embedding:
@@ -83,6 +87,8 @@ class ClaimJudge:
             for model in (self._meaning, self._verifier)
         ]
         parts = [lexicon.fingerprint(), self._lexical.fingerprint, *models]
+        if self._reads_retractions:
+            parts.append("retractions")
         digest = hashlib.sha256("\0".join(parts).encode())
         return f"{self.name} {digest.hexdigest()[:16]}"
 
@@ -110,6 +116,7 @@ class ClaimJudge:
             A scored result; or `unavailable` with reason `judge_error` when a verification method
             of the rubric cannot be executed, or no process can be started.
         """
+        view = self._kept(view)
         words = await self._lexical.judge(view) if self._has_words(view) else None
         if self._meaning is None and self._verifier is None:
             return self._scored(view, words)
@@ -117,8 +124,18 @@ class ClaimJudge:
 
     def judge_now(self, view: JudgeView) -> JudgeResult:
         """Score one response without an event loop, to the same result."""
+        view = self._kept(view)
         words = self._lexical.judge_now(view) if self._has_words(view) else None
         return self._scored(view, words)
+
+    def _kept(self, view: JudgeView) -> JudgeView:
+        """Return the view of what the answer does not take back, where that is asked for."""
+        if not self._reads_retractions or view.unanswered is not None:
+            return view
+        kept = kept_text(view.response)
+        if kept == view.response:
+            return view
+        return view.model_copy(update={"response": kept.strip(" \n.!") or _NOTHING})
 
     def _has_words(self, view: JudgeView) -> bool:
         """Whether a criterion states no claim."""
