@@ -11,6 +11,7 @@ from rubric_judge import adapters
 MODULES = sorted(path.stem for path in Path(adapters.__path__[0]).glob("[a-z]*.py"))
 STACKS = {
     "art",
+    "harbor",
     "inspect_ai",
     "nemo_gym",
     "nemo_rl",

@@ -16,17 +16,22 @@ import yaml
 
 from rubric_judge import JudgeConfig, load_judge
 from rubric_judge.adapters.scoring import RubricScorer, Submission
-from rubric_synth.cli import main
-from rubric_synth.export import nemo_gym, run, trial
+from rubric_judge.quality.fixtures.checking import check_fixtures
+from rubric_synth.export import nemo_gym, run
+from rubric_synth.export.environment import Environment
+from rubric_synth.export.figures import Figures
 
 Write = Callable[..., Path]
 
 
-def exported(dataset: Path, out: Path, *words: str) -> Path:
-    with pytest.raises(SystemExit) as ended:
-        main(["export", str(dataset), "--to", "nemo-gym", "--out", str(out), *words])
-    assert not ended.value.code
-    return out
+def environment_of(dataset: Path) -> Environment:
+    """A dataset that is made an environment, its fixtures judged."""
+    targets = run.chosen_targets(["nemo-gym"])
+    made = run.read_environment(dataset, name="my-docs", judge=None, targets=targets)
+    tasks = {task.task_id: task for task in made.tasks}
+    judge = load_judge(made.judge_spec)
+    report = asyncio.run(check_fixtures(made.fixtures, tasks, judge))
+    return dataclasses.replace(made, figures=Figures(judge.name, report))
 
 
 def cases_of(out: Path) -> list[dict[str, Any]]:
@@ -36,7 +41,9 @@ def cases_of(out: Path) -> list[dict[str, Any]]:
 
 @pytest.fixture
 def out(write_dataset: Write, tmp_path: Path) -> Path:
-    return exported(write_dataset(), tmp_path / "my-docs")
+    out = tmp_path / "my-docs"
+    run.write_environment(environment_of(write_dataset()), out)
+    return out
 
 
 def test_the_manifest_mirrors_the_configuration_and_names_no_test_split(
@@ -109,12 +116,8 @@ def test_each_case_expects_what_the_server_gives(out: Path) -> None:
 def test_a_model_as_a_judge_promises_no_determinism(
     write_dataset: Write, tmp_path: Path
 ) -> None:
-    targets = run.chosen_targets(["nemo-gym"])
-    program = run.read_environment(
-        write_dataset(), name="my-docs", judge=None, targets=targets
-    )
-    tried = asyncio.run(trial.tried(program, load_judge(program.judge_spec), low=0.5))
-    model = dataclasses.replace(tried, judge_spec=JudgeConfig(model="openai/gpt"))
+    program = environment_of(write_dataset())
+    model = dataclasses.replace(program, judge_spec=JudgeConfig(model="openai/gpt"))
 
     run.write_environment(model, tmp_path / "my-docs")
 
@@ -127,9 +130,11 @@ def test_a_model_as_a_judge_promises_no_determinism(
 def test_without_fixtures_none_is_promised(
     write_dataset: Write, tmp_path: Path
 ) -> None:
-    out = exported(write_dataset(), tmp_path / "my-docs", "--fixtures", "0")
+    bare = dataclasses.replace(environment_of(write_dataset()), figures=None)
 
-    server = out / "resources_servers/my_docs"
+    run.write_environment(bare, tmp_path / "my-docs")
+
+    server = tmp_path / "my-docs/resources_servers/my_docs"
     assert not (server / "tests").exists()
     assert "VERIFIER_FIXTURE" not in (server / "app.py").read_text("utf-8")
 

@@ -152,6 +152,36 @@ def bind() -> Bound:
     RubricResourcesServerConfig.REVERIFY_MODE = server.ReverifyMode.STATELESS
     request, response = _messages(server)
 
+    verifier = _verifier(response, judge_error)
+
+    class RubricResourcesServer(server.SimpleResourcesServer):
+        """Judges the last message of a response."""
+
+        config: RubricResourcesServerConfig
+
+        def model_post_init(self, context: object, /) -> None:
+            server.SimpleResourcesServer.model_post_init(self, context)
+            names = {*scoring.MaskingOptions.__annotations__, "components"}
+            options = self.config.model_dump(include=names)
+            self._verifier = verifier(**options)
+
+        async def verify(self, body: Any) -> Any:  # the models above
+            return await self._verifier.verify(body)
+
+    # FastAPI reads the request's model from here, and cannot see the names of this function.
+    RubricResourcesServer.verify.__annotations__ = {"body": request, "return": response}
+    return Bound(
+        RubricResourcesServerConfig,
+        request,
+        response,
+        RubricResourcesServer,
+        verifier,
+    )
+
+
+def _verifier(response: type[Any], judge_error: type[Exception]) -> type[Any]:
+    """Return the class that judges without a server."""
+
     class RubricVerifier:
         """The judging of a server without one: what the stack's verifier fixtures try."""
 
@@ -186,29 +216,7 @@ def bind() -> Bound:
                 numbers |= {**parts, "reward_components": parts}
             return response(**{**body.model_dump(), **numbers})
 
-    class RubricResourcesServer(server.SimpleResourcesServer):
-        """Judges the last message of a response."""
-
-        config: RubricResourcesServerConfig
-
-        def model_post_init(self, context: object, /) -> None:
-            server.SimpleResourcesServer.model_post_init(self, context)
-            names = {*scoring.MaskingOptions.__annotations__, "components"}
-            options = self.config.model_dump(include=names)
-            self._verifier = RubricVerifier(**options)
-
-        async def verify(self, body: Any) -> Any:  # the models above
-            return await self._verifier.verify(body)
-
-    # FastAPI reads the request's model from here, and cannot see the names of this function.
-    RubricResourcesServer.verify.__annotations__ = {"body": request, "return": response}
-    return Bound(
-        RubricResourcesServerConfig,
-        request,
-        response,
-        RubricResourcesServer,
-        RubricVerifier,
-    )
+    return RubricVerifier
 
 
 def _judge_error() -> type[Exception]:

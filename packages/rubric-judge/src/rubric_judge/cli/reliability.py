@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from rubric_judge.quality.reliability import Rating, Ratings, ReliabilityReport
     from rubric_judge.ui.page.links import Leads
 
-_VIEWER: Final = "judgements.html"
+_VIEWER = "judgements.html"
 
 
 def reliability(  # noqa: PLR0913  # each is an option of the command

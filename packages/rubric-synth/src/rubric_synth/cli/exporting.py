@@ -41,7 +41,7 @@ def export(  # noqa: PLR0913  # each is an option of the command
 
     Args:
         dataset: Dataset folder.
-        to: Stacks that it is for, one or more: verifiers.
+        to: Stacks that it is for, one or more: verifiers, nemo-gym, harbor.
         out: Folder to write, which is not there yet.
         judge: YAML file of the judge that rewards answers; that of claims, which needs no model, if
             left out.

@@ -110,9 +110,9 @@ def _cases(
         for split in environment.splits
         for view in environment.views(split)
     }
-    for one in checked:
-        fixture = one.fixture
-        kind = _kind_of(one, is_seeded=is_seeded)
+    for judged in checked:
+        fixture = judged.fixture
+        kind = _kind_of(judged, is_seeded=is_seeded)
         if kind is None or fixture.task_id not in views:
             continue
         case = {
@@ -123,7 +123,7 @@ def _cases(
                 "response": _response(fixture.response),
                 "task_id": fixture.task_id,
             },
-            "expected_reward": tied_reward(one.reward or 0.0),
+            "expected_reward": tied_reward(judged.reward or 0.0),
         }
         yield case
         if is_seeded and kind == "full_reward":

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rubric_core import ConfigError, read_tasks
-from rubric_core.files import read_file
+from rubric_core.files import read_file, replacing_folder
 from rubric_judge import ClaimConfig
 from rubric_judge.config import JudgeSpec, is_program, read_judge_spec
 from rubric_judge.quality.fixtures.making import FIXTURE_TASKS, made_fixtures
@@ -14,7 +14,7 @@ from rubric_judge.quality.fixtures.rows import Fixture
 from rubric_judge.quality.labels.written import WrittenAnswers
 from rubric_synth.config import reader_of
 from rubric_synth.errors import DatasetFolderError
-from rubric_synth.export import nemo_gym, trainers, verifiers
+from rubric_synth.export import harbor, nemo_gym, trainers, verifiers
 from rubric_synth.export.environment import (
     JUDGE_FILE,
     Environment,
@@ -23,12 +23,12 @@ from rubric_synth.export.environment import (
     checked_name,
 )
 from rubric_synth.export.package import common_files
-from rubric_synth.files import writing
+from rubric_synth.files import UNCHANGED, unwritable
 from rubric_synth.run.dataset.folder import SPLITS, read_manifest, split_path
 
 TARGETS = {
     target.name: target
-    for target in (verifiers.TARGET, nemo_gym.TARGET, *trainers.TARGETS)
+    for target in (verifiers.TARGET, nemo_gym.TARGET, harbor.TARGET, *trainers.TARGETS)
 }
 """Stacks that an environment can be written for, by the name that `--to` gives them."""
 
@@ -126,9 +126,15 @@ def write_environment(environment: Environment, out: Path) -> list[File]:
     """
     require_new(out)
     files = files_of(environment)
-    with writing([out / file.path for file in files]) as opened:
-        for file, target in zip(files, opened, strict=True):
-            target.write(file.content)
+    path = out
+    try:
+        with replacing_folder(out) as folder:
+            for file in files:
+                path = folder / file.path
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(file.content)
+    except OSError as error:
+        raise unwritable(path, error, UNCHANGED) from error
     return files
 
 
