@@ -312,6 +312,34 @@ def test_verl_accepts_the_command_of_the_readme(
     assert config.reward.custom_reward_function.name == "compute_score"
 
 
+@pytest.mark.stacks
+@pytest.mark.filterwarnings("ignore")
+def test_verl_accepts_the_lines_of_the_page_on_advantages(
+    example: Callable[[str], ModuleType], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("verl")
+    text = (ROOT / "docs/how_to/per_criterion_advantages.md").read_text("utf-8")
+    (block,) = re.findall(
+        r"^## verl\n+```text\n(.*?)^```", text, re.MULTILINE | re.DOTALL
+    )
+    module = example("verl")
+    words = [*module.overrides(module.write_rows()), *block.split()]
+    words += ["actor_rollout_ref.model.path=Qwen/Qwen3-8B"]
+    config = verl_config(words, monkeypatch)
+    from verl.trainer.ppo.core_algos import get_adv_estimator_fn
+    from verl.trainer.ppo.utils import need_critic
+    from verl.utils.config import validate_config
+    from verl.utils.import_utils import import_external_libs
+
+    validate_config(config, use_reference_policy=False, use_critic=False)
+    import_external_libs(config.actor_rollout_ref.model.external_lib)
+
+    assert get_adv_estimator_fn(config.algorithm.adv_estimator) is not None
+    assert not need_critic(config)
+    reward = config.reward.custom_reward_function
+    assert reward.reward_kwargs.log_judgements is True
+
+
 def test_the_launcher_for_verl_refuses_what_would_train_nothing_or_on_another_reward(
     example: Callable[[str], ModuleType],
 ) -> None:

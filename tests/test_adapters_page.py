@@ -133,6 +133,15 @@ def test_the_lines_for_slime_make_its_two_functions() -> None:
     assert {"reward", "post_process"} <= names.keys()
 
 
+def test_the_example_of_advantages_prints_what_the_page_shows(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    advantages_of("In code of your own")
+
+    shown = ADVANTAGES.read_text("utf-8").rsplit("```text\n", 1)[1]
+    assert shown == f"{capsys.readouterr().out}```\n"
+
+
 @pytest.mark.stacks
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.usefixtures("task")

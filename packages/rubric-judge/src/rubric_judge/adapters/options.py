@@ -36,7 +36,7 @@ class ScorerOptions(TypedDict, total=False):
     log_judgements: bool
     """Whether the stack's own log gets `rubric/judgement` for each response: scores, shares and
     tokens by criterion, without any text, which `rubric-judge criteria` reads. TRL (a column of
-    `log_completions`), verl, verifiers and NeMo-Gym have a place for it; others refuse it."""
+    `log_completions`), verl, verifiers, NeMo-Gym and SkyRL have a place for it; others refuse."""
 
 
 class MaskingOptions(ScorerOptions, total=False):
