@@ -137,6 +137,25 @@ def test_a_column_is_what_the_user_says(write: Write) -> None:
     assert "column 'Notiz' is not read" not in notes
 
 
+def test_a_column_that_may_be_a_missing_part_is_named_with_its_option(
+    write: Write,
+) -> None:
+    path = write("Question,Item,Top marks,Gold note,Marker\nQ?,says so,3,It is.,x\n")
+
+    (_, notes) = _read(path)
+    assert notes[2:] == [
+        "column 'Top marks' is not read; if it is the weight: --column 'weight=Top marks'",
+        "column 'Gold note' is not read; if it is the reference: --column 'reference=Gold note'",
+        "column 'Marker' is not read",
+        "no column is the weight: all criteria of a question count the same",
+    ]
+
+    ((found,), notes) = _read(path, columns=("weight=Top marks", "reference=Gold note"))
+    assert found.task.reference_answer == "It is."
+    assert found.task.rubric.total_weight == 3
+    assert notes[-1] == "column 'Marker' is not read"
+
+
 @pytest.mark.parametrize(
     ("choice", "problem"),
     [
@@ -444,6 +463,22 @@ def test_a_workbooks_first_sheet_is_read_or_the_one_that_is_named(
     assert "has no sheet 'C': its sheets are 'Physics', 'Other'" in _fails(
         path, sheet="C"
     )
+
+
+def test_a_first_sheet_without_a_table_names_the_other_sheets(tmp_path: Path) -> None:
+    openpyxl = pytest.importorskip("openpyxl")
+    path = tmp_path / "rubrics.xlsx"
+    book = openpyxl.load_workbook(_workbook(path))
+    for title, cells in (("Read me", ["Version 3, do not edit"]), ("Blank", [])):
+        front = book.create_sheet(title, 0)
+        front.append(cells)
+        book.save(path)
+
+        error = _fails(path)
+
+        assert "other sheets: " in error
+        assert "'Physics', 'Other' (--sheet NAME)" in error
+        assert "has : " not in error
 
 
 def test_a_formula_that_was_never_computed_is_a_missing_weight(tmp_path: Path) -> None:

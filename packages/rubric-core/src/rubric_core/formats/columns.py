@@ -1,6 +1,7 @@
 """The columns of a table: which part of a rubric each one holds, named or guessed."""
 
 import re
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -34,6 +35,12 @@ _DESCRIPTIONS = frozenset(
     }
 )
 """Names of the longer text beside a column of short ones."""
+_LIKELY = {
+    "weight": {"importance", "mark", "marks", "point", "points", "score", "weight"},
+    "reference": {"answer", "gold", "ideal", "reference", "solution", "truth"},
+    "question": {"prompt", "query", "question", "scenario", "task"},
+}
+"""Words by which a column that nothing reads may hold a part that no column holds."""
 _REMARK = re.compile(r"\(.*?\)|\[.*?\]")
 _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _WORD = re.compile(r"[^\W_]+")
@@ -93,6 +100,16 @@ def shortened(text: str) -> str:
     return text[: _MOST_NAME_CHARS - 1] + "…"
 
 
+def remedy_of(header: Header, column: Column) -> str:
+    """Return the option by which a column that nothing reads would be, as a clause, or ""."""
+    words = set(_key(column.name).split())
+    for part, likely in _LIKELY.items():
+        if words & likely and not header.has(part):
+            option = shlex.quote(f"{part}={column.name}")
+            return f"; if it is the {part_words(part)}: --column {option}"
+    return ""
+
+
 def cell_at(cells: Sequence[Cell], place: int) -> Cell:
     """Return a cell of a row, "" where the row has fewer."""
     return cells[place] if place < len(cells) else ""
@@ -109,7 +126,11 @@ def part_words(part: str) -> str:
 
 
 def find_header(
-    rows: Sequence[Sequence[Cell]], named: Sequence[str], path: Path
+    rows: Sequence[Sequence[Cell]],
+    named: Sequence[str],
+    path: Path,
+    *,
+    others: Sequence[str] = (),
 ) -> Header:
     """Find the row of names and say what each column holds.
 
@@ -117,6 +138,7 @@ def find_header(
         rows: all rows of the table.
         named: `part=name` or `part=letter`, as the user says what a column holds.
         path: the file, for errors.
+        others: names of the workbook's other sheets, for errors.
 
     Raises:
         ConfigError: a part or a column in `named` that does not exist.
@@ -125,7 +147,8 @@ def find_header(
     choices = [_choice(text) for text in named]
     place = _header_row(rows, [name for _, name in choices])
     if place is None:
-        raise RubricFileError("the table has no rows", path=path)
+        problem = "the table has no rows" + _elsewhere(others)
+        raise RubricFileError(problem, path=path)
     body = [cells for cells in rows[place + 1 :] if not is_blank(cells)]
     columns = _filled(rows[place], body)
     chosen: dict[str, list[Column]] = {}
@@ -141,13 +164,20 @@ def find_header(
     if not header.has("criterion"):
         listed = ", ".join(column.shown for column in columns[:_MOST_NAMED])
         raise RubricFileError(
-            f"no column is known as the criterion; row {place + 1} has {listed}: name the "
-            "columns in the first row, as `criterion`, `weight` and `question`, or say "
-            "`--column criterion=NAME` (or its letter: `--column criterion=B`)",
+            f"no column is known as the criterion; row {place + 1} has "
+            f"{listed or 'no cells with anything below them'}: name the columns in the first "
+            "row, as `criterion`, `weight` and `question`, or say `--column criterion=NAME` (or "
+            f"its letter: `--column criterion=B`){_elsewhere(others)}",
             path=path,
             line=place + 1,
         )
     return header
+
+
+def _elsewhere(others: Sequence[str]) -> str:
+    if not others:
+        return ""
+    return f"; other sheets: {', '.join(map(repr, others))} (--sheet NAME)"
 
 
 def _key(name: Cell) -> str:

@@ -14,6 +14,7 @@ from rubric_core.formats.columns import (
     find_header,
     is_blank,
     part_words,
+    remedy_of,
     shortened,
     without,
 )
@@ -90,7 +91,7 @@ def read_table(
         OSError: the file cannot be read.
     """
     sheet = read_sheet(path, options.sheet)
-    header = find_header(sheet.rows, options.columns, path)
+    header = find_header(sheet.rows, options.columns, path, others=sheet.others)
     header = without(header, options.leave_out)
     reader = _Reader(path, sheet, header, options)
     groups = reader.groups()
@@ -113,7 +114,7 @@ def _header_notes(sheet: Sheet, header: Header) -> Iterator[str]:
     for column in header.copies:
         yield f"{column.shown} says again what another column says"
     for column in header.unread:
-        yield f"{column.shown} is not read"
+        yield f"{column.shown} is not read{remedy_of(header, column)}"
     if not header.has("weight"):
         yield "no column is the weight: all criteria of a question count the same"
 
