@@ -123,7 +123,8 @@ def _with_queue(trainer: Any) -> Callable[[_Caller], _Caller]:
                 partition_id=batch.partition_id,
                 select_fields=["extra_fields"],
             )
-            extras: list[object] = rows["extra_fields"].tolist()
+            # As verl does: `rows["extra_fields"]` is a plain list in some versions of tensordict.
+            extras: list[object] = rows.pop("extra_fields").tolist()
             judged = advantages.JudgedBatch(
                 records=[_record_of(extra, row) for row, extra in enumerate(extras)],
                 # {uid}_{session}_{part}: a session of several parts is one rollout.
