@@ -137,6 +137,13 @@ BENCHMARKS = (
         ("numpy", "torch"),
     ),
     Benchmark(
+        "self_distillation",
+        "points of held-out reward of [self-distillation](train/self_distillation.md) less GRPO"
+        " after equal CPU time from one start, open-book, SmolLM2, the quickstart's tasks, mean of"
+        " three seeds",
+        ("torch", "transformers"),
+    ),
+    Benchmark(
         "divergence_stop",
         "late, missing and false alarms of an [audit judge](train/alarm.md): on three published"
         " runs, 80 planted and 20 honest ones of tiny policies, 800 honest series",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import traceback
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,8 +14,13 @@ from structlog.testing import capture_logs
 from rubric_core import Criterion, Rubric, SftExample, read_tasks, write_tasks
 from rubric_judge.testing import ScriptedJudge
 from rubric_train_openrlhf import write_report
+from rubric_train_openrlhf.config.method import SelfDistillation
 from rubric_train_openrlhf.config.train import dump_config
-from rubric_train_openrlhf.errors import ResumeError, TrainConfigError
+from rubric_train_openrlhf.errors import (
+    PolicyLoadError,
+    ResumeError,
+    TrainConfigError,
+)
 from rubric_train_openrlhf.local import distilling, rollout
 from rubric_train_openrlhf.local.plan import describe_plan
 from rubric_train_openrlhf.local.start import run_grpo
@@ -30,10 +37,10 @@ from rubric_train_openrlhf.run.folder import RunFolder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
 
     from rubric_core import JudgeView, Task
     from rubric_train_openrlhf.config.train import TrainConfig
+    from rubric_train_openrlhf.policy import Policy
 
     MakeConfig = Callable[..., TrainConfig]
 
@@ -112,7 +119,9 @@ def test_what_the_teacher_is_shown_reaches_nothing_of_the_students(
     monkeypatch.setattr("rubric_train_openrlhf.local.loop.teacher_prompts", encoded)
     with capture_logs() as logs:
         run_grpo(config, judge=ScriptedJudge(lambda _: 0.5))
-    write_report(config.out)
+    page = write_report(config.out).read_text("utf-8")
+    assert "Divergence from the teacher" in page
+    assert "KL to the reference policy" not in page
 
     task = next(iter(read_tasks(planted["data"]["train"])))
     view = task.policy_view()
@@ -304,3 +313,16 @@ def test_what_is_shown_follows_the_setting(tasks: tuple[Task, ...]) -> None:
         }
     )
     assert "- Says D.\n- Name\n- c\n" in teacher_view(named, shown="rubric").message
+
+
+def test_a_template_that_quotes_the_passage_is_not_repeated(
+    tasks: tuple[Task, ...], policy: Policy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(view: Any) -> None:
+        raise PolicyLoadError(f"it says: {view.message}", path=Path("model"))
+
+    monkeypatch.setattr(policy.codec, "encode_prompt", refuse)
+    method = SelfDistillation.model_validate(METHOD)
+    with pytest.raises(PolicyLoadError, match=tasks[0].task_id) as caught:
+        distilling.teacher_prompts(policy.codec, tasks, method)
+    assert "quokka" not in "".join(traceback.format_exception(caught.value))

@@ -35,10 +35,7 @@ class Grpo(Section):
 
 
 class SelfDistillation(Section):
-    """The policy that is shown passage and rubric teaches the one that is not.
-
-    Source: arXiv 2606.12507 (RGSD), with the divergence of arXiv 2306.13649 (GKD).
-    """
+    """The policy that is shown passage and rubric teaches the one that is not."""
 
     fewest_responses: ClassVar[int] = 1
     type: Literal["self_distillation"] = "self_distillation"

@@ -16,6 +16,7 @@ from rubric_core import Task
 from rubric_train_openrlhf import objective as formulas
 from rubric_train_openrlhf import policy as policies
 from rubric_train_openrlhf.config.method import SelfDistillation
+from rubric_train_openrlhf.errors import PolicyLoadError
 from rubric_train_openrlhf.local.rollout import bfloat16_if
 from rubric_train_openrlhf.local.teaching import teacher_view
 from rubric_train_openrlhf.local.update import Learner, OnResponses, UpdateBatch
@@ -27,10 +28,25 @@ from rubric_train_openrlhf.step.agreement import Agreement
 def teacher_prompts(
     codec: policies.TextCodec, tasks: Iterable[Task], method: SelfDistillation
 ) -> list[EncodedPrompt]:
-    """Encode what the teacher is shown of each task; only these tokens go on from here."""
-    return [
-        codec.encode_prompt(teacher_view(task, shown=method.shown)) for task in tasks
-    ]
+    """Encode what the teacher is shown of each task; only these tokens go on from here.
+
+    Raises:
+        PolicyLoadError: the chat template refuses a prompt; what it says is not repeated, for it
+            may quote the passage.
+    """
+    prompts: list[EncodedPrompt] = []
+    for task in tasks:
+        view = teacher_view(task, shown=method.shown)
+        try:
+            prompts.append(codec.encode_prompt(view))
+        except PolicyLoadError as error:
+            raise PolicyLoadError(
+                f"the chat template cannot render what the teacher of task {task.task_id!r} is "
+                f"shown; it renders the question, so look for its marks in the passage, or set "
+                "method.shown to less",
+                path=error.path,
+            ) from None
+    return prompts
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,12 @@ from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.local.inputs import read_inputs
 from rubric_train_openrlhf.run.folder import RunFolder
 from rubric_train_openrlhf.run.live_summary import Watch, live_summary
-from rubric_train_openrlhf.run.records import HeldoutRow, MetricsRow, RunSummary
+from rubric_train_openrlhf.run.records import (
+    DistillationRow,
+    HeldoutRow,
+    MetricsRow,
+    RunSummary,
+)
 from rubric_train_openrlhf.step.probe import probe_audit_judge, probe_judge
 from rubric_train_openrlhf.tracking.running import tracked
 
@@ -28,18 +33,20 @@ def run_grpo(  # noqa: PLR0913  # two judges and three callbacks
     judge: Judge | None = None,
     audit_judge: Judge | None = None,
     on_step: Callable[[MetricsRow], None] | None = None,
+    on_distilled: Callable[[DistillationRow], None] | None = None,
     on_heldout: Callable[[HeldoutRow], None] | None = None,
     on_supervised: Callable[[str, SupervisedStep], None] | None = None,
     progress: Progress | None = None,
 ) -> RunSummary:
-    """Train a policy on rubric rewards and write its run folder.
+    """Train a policy by the method of its configuration and write its run folder.
 
     Args:
         config: the whole run; all randomness follows from its seed.
         resume: go on from the last checkpoint in `config.out`, or start anew if there is none.
         judge: judge in place of the one that `config.judge.spec` describes.
         audit_judge: audit judge in place of the one that `config.audit.spec` describes.
-        on_step: called after every step is on disk.
+        on_step: called after every step of GRPO is on disk.
+        on_distilled: called after every step of self-distillation is on disk.
         on_heldout: called after every held-out pass is on disk.
         on_supervised: called with "pretrain" or "sft" after every step that comes before step 1.
         progress: display of every phase; by default nothing is shown.
@@ -91,7 +98,9 @@ def run_grpo(  # noqa: PLR0913  # two judges and three callbacks
             from rubric_train_openrlhf.local.assembly import assembled
             from rubric_train_openrlhf.local.loop import train
 
-        watch = Watch(summary_file, progress, on_step, on_heldout, on_supervised)
+        watch = Watch(
+            summary_file, progress, on_step, on_distilled, on_heldout, on_supervised
+        )
         with assembled(
             config, inputs, judge=judge, audit_judge=audit_judge, watch=watch
         ) as run:

@@ -9,9 +9,10 @@ from typing import Any
 from rubric_core.files import toml_beside
 from rubric_judge.ui.page.charts import Chart, Series
 from rubric_judge.ui.page.links import AT_STEP, link_to
-from rubric_train_openrlhf.run.records import HeldoutRow, MetricsRow
+from rubric_train_openrlhf.run.records import DistillationRow, HeldoutRow, MetricsRow
 
-Rows = Sequence[MetricsRow] | Sequence[HeldoutRow]
+Steps = Sequence[MetricsRow | DistillationRow]
+Rows = Steps | Sequence[MetricsRow] | Sequence[HeldoutRow]
 
 MAX_PARTS = 8
 """Lines or layers that one chart can hold and still be read."""
@@ -29,6 +30,7 @@ def sections(
     metrics: Sequence[MetricsRow],
     heldout: Sequence[HeldoutRow],
     *,
+    distilled: Sequence[DistillationRow] = (),
     best_step: int | None = None,
     leads: bool = True,
 ) -> dict[str, tuple[Chart, ...]]:
@@ -37,6 +39,7 @@ def sections(
     Args:
         metrics: the steps.
         heldout: the validation passes.
+        distilled: the steps of self-distillation.
         best_step: step of the pass to ring in the chart of rewards.
         leads: whether the points of training lead to the responses of their step.
     """
@@ -45,7 +48,11 @@ def sections(
     for entry in _CHARTS:
         series: list[Series] = []
         for series_entry in entry["series"]:
-            for line in _series(series_entry, metrics, heldout, names):
+            lines = [
+                *_series(series_entry, metrics, heldout, names),
+                *_line(series_entry, [*metrics, *distilled]),
+            ]
+            for line in lines:
                 link = _link(series_entry, line) if leads else ""
                 series.append(replace(line, link=link))
         if not any(drawn.values for drawn in series):
@@ -97,17 +104,24 @@ def _series(
             values = _values(passes, field)
             yield Series(label, role, steps, values, style="dots")
         case _:
-            field = entry["field"]
-            spread = entry.get("spread")
-            # Not every backend computes every quantity.
-            rows = [row for row in metrics if getattr(row, field) is not None]
-            yield Series(
-                entry["label"],
-                entry["role"],
-                tuple(row.step for row in rows),
-                _values(rows, field),
-                spread=_values(rows, spread) if spread else (),
-            )
+            pass
+
+
+def _line(entry: Mapping[str, str], steps: Steps) -> Iterator[Series]:
+    """A line of the steps; nothing where the entry is of another kind."""
+    field = entry.get("field")
+    if field is None:
+        return
+    spread = entry.get("spread")
+    # Not every backend computes every quantity, nor every method.
+    rows = [row for row in steps if getattr(row, field, None) is not None]
+    yield Series(
+        entry["label"],
+        entry["role"],
+        tuple(row.step for row in rows),
+        _values(rows, field),
+        spread=_values(rows, spread) if spread else (),
+    )
 
 
 def _seconds(row: MetricsRow) -> dict[str, float]:
@@ -143,7 +157,9 @@ def _stack(
         yield Series("all other", f"c{MAX_PARTS}", steps, rest, style="layer")
 
 
-def _criteria(rows: Rows, names: Sequence[str]) -> Iterator[Series]:
+def _criteria(
+    rows: Sequence[MetricsRow] | Sequence[HeldoutRow], names: Sequence[str]
+) -> Iterator[Series]:
     """One line a criterion; the same names have the same colours in every chart."""
     steps = tuple(row.step for row in rows)
     for i, name in enumerate(names[:MAX_PARTS], start=1):

@@ -58,7 +58,7 @@ def training_figures(metrics: Sequence[MetricsRow]) -> list[Figure]:
 
 def cut_note(run: Run) -> str:
     """Warn where most responses of the last steps were cut at their longest; else empty."""
-    tail = run.metrics[-_WINDOW:]
+    tail = [*run.metrics, *run.distilled][-_WINDOW:]
     if not tail:
         return ""
     cut = fmean(row.truncated_frac for row in tail)

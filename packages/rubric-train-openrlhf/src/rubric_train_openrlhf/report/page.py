@@ -188,6 +188,7 @@ def _charts(run_dir: Path, run: Run, *, leads: bool) -> dict[str, tuple[Chart, .
         **sections(
             run.metrics,
             run.heldout,
+            distilled=run.distilled,
             best_step=run.best.step if run.best else None,
             leads=leads,
         ),

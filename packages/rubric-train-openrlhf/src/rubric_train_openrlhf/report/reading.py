@@ -25,7 +25,9 @@ from rubric_train_openrlhf.report.contrast import Contrast
 from rubric_train_openrlhf.run import records
 
 _Row = TypeVar("_Row", bound=BaseModel)
-_Step = TypeVar("_Step", records.MetricsRow, records.HeldoutRow)
+_Step = TypeVar(
+    "_Step", records.MetricsRow, records.DistillationRow, records.HeldoutRow
+)
 _REPAIR = "repair or remove the row"
 
 
@@ -50,6 +52,8 @@ class Run:
     environment_text: str
     summary: Summary
     metrics: tuple[records.MetricsRow, ...]
+    distilled: tuple[records.DistillationRow, ...]
+    """Steps of self-distillation, which a run has in the place of `metrics`."""
     heldout: tuple[records.HeldoutRow, ...]
     contrast: Contrast | None
     admission: records.AdmissionFile | None
@@ -93,6 +97,7 @@ def read_run(path: Path) -> Run:
         environment_text=_content(path / "environment.json").decode(errors="replace"),
         summary=summary,
         metrics=_by_step(path / "metrics.jsonl", records.MetricsRow, notes),
+        distilled=_by_step(path / "distillation.jsonl", records.DistillationRow, notes),
         heldout=_by_step(path / "heldout.jsonl", records.HeldoutRow, notes),
         contrast=_document(path / "comparison.json", Contrast),
         admission=_document(path / "admission.json", records.AdmissionFile),

@@ -304,6 +304,7 @@ class Watch:
     summary_file: LiveSummary
     progress: Progress
     on_step: Callable[[MetricsRow], None] | None = None
+    on_distilled: Callable[[DistillationRow], None] | None = None
     on_heldout: Callable[[HeldoutRow], None] | None = None
     on_supervised: Callable[[str, SupervisedStep], None] | None = None
 
@@ -318,6 +319,8 @@ class Watch:
         """A step of self-distillation is on disk."""
         self.summary_file.step(row)
         phase.advance(note=f"divergence from the teacher {row.divergence:.3f}")
+        if self.on_distilled is not None:
+            self.on_distilled(row)
 
     def heldout(self, row: HeldoutRow) -> None:
         """A held-out pass is on disk."""
