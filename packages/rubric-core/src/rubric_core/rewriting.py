@@ -18,9 +18,7 @@ def rewriting(rules: Iterable[tuple[str, str]]) -> Callable[[str], str]:
     Args:
         rules: pairs of a pattern and its replacement; see `re.sub`.
     """
-    compiled: list[tuple[re.Pattern[str], str]] = []
-    for pattern, replacement in rules:
-        compiled.append((re.compile(pattern), replacement))
+    compiled = [(re.compile(pattern), replacement) for pattern, replacement in rules]
 
     def rewrite(text: str) -> str:
         for pattern, replacement in compiled:

@@ -87,8 +87,7 @@ def _shares(
         high = 1.0
     if low == high:
         raise error
-    levels: list[Level] = []
-    for value, (_, text) in zip(values, options, strict=True):
-        share = (value - low) / (high - low)
-        levels.append((share, text))
-    return levels
+    return [
+        ((value - low) / (high - low), text)
+        for value, (_, text) in zip(values, options, strict=True)
+    ]

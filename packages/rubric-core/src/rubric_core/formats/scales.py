@@ -30,12 +30,11 @@ def read_paperbench(row: Row) -> Draft:
     total = sum(weights)
     if min(weights) < 0 or not total > 0:
         raise row.error("must have weights ≥ 0 with a positive sum", "sub_tasks")
-    criteria: list[Points] = []
-    for leaf in leaves:
-        share = _WHOLE * leaf.points / total
-        criteria.append(replace(leaf, points=share))
+    criteria = tuple(
+        replace(leaf, points=_WHOLE * leaf.points / total) for leaf in leaves
+    )
     turns = (("user", name),)
-    return Draft(tuple(criteria), turns, row.text("id"))
+    return Draft(criteria, turns, row.text("id"))
 
 
 def _task(node: Row) -> Node:
@@ -79,17 +78,17 @@ def read_scholarqabench(row: Row) -> Draft:
     benchmark and are left out.
     """
     inner = row.inner("metric_config").inner("config")
-    criteria: list[Points] = []
-    for item in inner.rows("other_properties"):
-        points = Points(
+    criteria = tuple(
+        Points(
             text=item.text("criterion"),
             points=item.number("weight"),
             id=item.text("name"),
             evidence=item.texts("evidence"),
         )
-        criteria.append(points)
+        for item in inner.rows("other_properties")
+    )
     turns = row.turns("metric_config.config.question", "initial_prompt")
-    return Draft(tuple(criteria), tuple(turns), row.identifier("case_id"))
+    return Draft(criteria, tuple(turns), row.identifier("case_id"))
 
 
 def read_prbench(row: Row) -> Draft:

@@ -41,11 +41,10 @@ def _forms(turns: list[Turn]) -> Iterator[str]:
     depth = 0
     while True:
         depth += 1
-        numbered: list[str] = []
-        for number, text in enumerate(texts, start=1):
-            mark = _mark(depth, number, len(texts))
-            numbered.append(f"{mark} {text}")
-        yield "\n\n".join(numbered)
+        yield "\n\n".join(
+            f"{_mark(depth, number, len(texts))} {text}"
+            for number, text in enumerate(texts, start=1)
+        )
 
 
 def as_messages(question: str) -> list[dict[str, str]]:

@@ -73,15 +73,14 @@ def _points(task: Task) -> list[dict[str, object]]:
 
 
 def _rar(task: Task) -> dict[str, object]:
-    rubric: list[dict[str, object]] = []
-    for _, name, text, weight in _signed(task):
-        title = name or " ".join(text.split()[:4])
-        row: dict[str, object] = {
-            "title": title,
+    rubric = [
+        {
+            "title": name or " ".join(text.split()[:4]),
             "description": text,
             "weight": weight,
         }
-        rubric.append(row)
+        for _, name, text, weight in _signed(task)
+    ]
     return {
         "question": task.policy_view().message,
         "reference_answer": task.reference_answer or "",
@@ -106,14 +105,10 @@ def _rubrichub(task: Task) -> dict[str, object]:
 
 def _nemo_gym(task: Task) -> dict[str, object]:
     messages = as_messages(task.policy_view().message)
-    rubric: list[dict[str, object]] = []
-    for name, _, text, weight in _signed(task):
-        row: dict[str, object] = {
-            "id": name,
-            "criteria": text,
-            "weight": weight,
-        }
-        rubric.append(row)
+    rubric = [
+        {"id": name, "criteria": text, "weight": weight}
+        for name, _, text, weight in _signed(task)
+    ]
     return {
         "task_id": task.task_id,
         "responses_create_params": {"input": messages},

@@ -9,14 +9,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rubric_core import JudgeResult, Outcome, read_tasks
+from rubric_core import JudgeResult, Outcome, Task, read_tasks
 from rubric_core.files import replacing
 from rubric_judge.cli.app import app, flag_error, make_folder, write_report
 from rubric_judge.cli.judging import Batch, Judged, judge_batches, read_judge
 from rubric_judge.ui.console import command, progress
 
 if TYPE_CHECKING:
-    from rubric_core import Task
     from rubric_judge.quality.attack import AttackPlan
     from rubric_judge.quality.attack.families import Builder
     from rubric_judge.quality.labels.written import KnownAnswers

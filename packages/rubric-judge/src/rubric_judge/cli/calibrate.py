@@ -198,7 +198,7 @@ def _verdicts(
     report = calibrate(
         paired, fingerprint=judged.fingerprint, answers=answers, settings=how
     )
-    tasks, responses, *labels = map(_typed, files)
+    tasks, responses, *labels = (shlex.quote(str(path)) for path in files)
     if not labels:
         report = report.model_copy(update={"notes": (_KNOWN_TRUTH, *report.notes)})
     named = Files(
@@ -241,10 +241,6 @@ def _thresholds(
     return _Calibrated(
         partial(cascade.print_thresholds, calibration, out, classes), unwritten
     )
-
-
-def _typed(path: Path) -> str:
-    return shlex.quote(str(path))
 
 
 def _differences(judged: _Judged, labelled: Labelled, out: Path) -> Table:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from rubric_core import read_tasks
+from rubric_core import Task, read_tasks
 from rubric_judge.cli.app import app, require_writable
 from rubric_judge.ui.console.command import FAILED, Names, Paths, Positive, working
-
-if TYPE_CHECKING:
-    from rubric_core import Task
 
 FormatChoice = Literal[
     "run", "ledger", "judged", "trl", "verl", "verifiers", "nemo-gym"

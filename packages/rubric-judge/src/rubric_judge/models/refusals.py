@@ -126,13 +126,13 @@ class _RefusalText:
             message = detail
         if isinstance(detail, list) and not isinstance(param, str):
             param = _last_place(cast("list[object]", detail))
-        words: list[str] = []
-        for name in ("code", "type", "param", "status", "error_type"):
-            word = fields.get(name)
-            if isinstance(word, str | int | float):
-                words.append(str(word).lower().removesuffix(".0"))
+        words = map(fields.get, ("code", "type", "param", "status", "error_type"))
         return cls(
-            words=tuple(words),
+            words=tuple(
+                str(word).lower().removesuffix(".0")
+                for word in words
+                if isinstance(word, str | int | float)
+            ),
             param=re.split(r"[.\[]", param)[0] if isinstance(param, str) else "",
             message=message.lower() if isinstance(message, str) else "",
         )

@@ -5,7 +5,7 @@ from typing import Any, cast
 
 from scipy import optimize, stats
 
-from rubric_judge.statistics.shares import binomial_test_limits
+from rubric_judge.statistics.shares import binomial_test_limits, normal_quantile
 
 
 def mcnemar_p(won: int, lost: int) -> float:
@@ -45,7 +45,7 @@ def tango_limits(
     Reference: Tango, Equivalence test and confidence interval for the difference in proportions
     for the paired-sample design, Statistics in Medicine 17 (1998).
     """
-    z = float(cast("Any", stats).norm.ppf((1 + confidence) / 2))
+    z = normal_quantile(confidence)
     estimate = (won - lost) / n
     if won == lost == 0:  # the equation holds at 0 too, where nothing spreads
         half = z**2 / (n + z**2)

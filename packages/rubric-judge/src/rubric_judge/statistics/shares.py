@@ -17,6 +17,12 @@ from rubric_judge.statistics.estimate import Estimate
 from rubric_judge.statistics.means import known_values
 
 
+def normal_quantile(confidence: float) -> float:
+    """Return Φ⁻¹((1 + confidence)/2), half the width of an interval in standard errors."""
+    norm = cast("Any", stats).norm  # no type stubs
+    return float(norm.ppf((1 + confidence) / 2))
+
+
 def score_limits(
     share: float, variance: float, quantile: float, *, least: float
 ) -> tuple[float, float]:
@@ -68,9 +74,8 @@ def binomial_limits(count: int, n: int, confidence: float) -> tuple[float, float
     if n < _FEWEST_FOR_WILSON:
         return binomial_test_limits(count, n, confidence, method="exact")
     chi2 = cast("Any", stats).chi2
-    norm = cast("Any", stats).norm  # no type stubs
     few = 2 if n <= _SMALL_SAMPLE else 3
-    low, high = wilson(count / n, n, float(norm.ppf((1 + confidence) / 2)))
+    low, high = wilson(count / n, n, normal_quantile(confidence))
     if 0 < count <= few:
         low = min(low, float(chi2.ppf(1 - confidence, 2 * count)) / (2 * n))
     if 0 < n - count <= few:

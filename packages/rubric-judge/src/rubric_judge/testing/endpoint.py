@@ -204,14 +204,12 @@ class FakeEndpoint:
             text = replies.reply_text(scores[0], weights, fault)
         if drawn.text is not None and (not is_given or drawn.text.place == "body"):
             text = replies.hostile_text(text, drawn.text)
-        prompt_tokens = sum(len(message["content"]) for message in call.messages) // 4
-        written_tokens = len(text) // 4
         return _body(
             call,
             text,
             fault,
-            prompt_tokens=prompt_tokens,
-            written_tokens=written_tokens,
+            prompt_tokens=_prompt_tokens(call),
+            written_tokens=len(text) // 4,
         )
 
     def _verdict(self, call: FakeCall, drawn: Drawn) -> bytes:
@@ -224,15 +222,12 @@ class FakeEndpoint:
         elif share is not None:
             logprobs = replies.verdict_logprobs(share)
         self._note(call, drawn, {} if share is None else {"yes": share})
-        if drawn.text is not None and drawn.text.place in {"reply", "body"}:
-            text = replies.hostile_text(text, drawn.text)
-        prompt_tokens = sum(len(message["content"]) for message in call.messages) // 4
         return _body(
             call,
-            text,
+            _hostile_or(text, drawn),
             call.fault,
             logprobs=logprobs,
-            prompt_tokens=prompt_tokens,
+            prompt_tokens=_prompt_tokens(call),
             written_tokens=1,
         )
 
@@ -245,13 +240,13 @@ class FakeEndpoint:
     def _plain(self, call: FakeCall, drawn: Drawn, served: ServedModel) -> bytes:
         plain = served.plain(call)
         self._note(call, drawn, plain.text)
-        text = replies.plain_text(plain.text, call.fault)
-        if drawn.text is not None and drawn.text.place in {"reply", "body"}:
-            text = replies.hostile_text(text, drawn.text)
         fault = Fault.TRUNCATED if plain.is_cut and call.fault is None else call.fault
-        prompt_tokens = served.prompt_tokens(call.body)
         return _body(
-            call, text, fault, prompt_tokens=prompt_tokens, written_tokens=plain.tokens
+            call,
+            _hostile_or(replies.plain_text(plain.text, call.fault), drawn),
+            fault,
+            prompt_tokens=served.prompt_tokens(call.body),
+            written_tokens=plain.tokens,
         )
 
     def _note(
@@ -265,14 +260,7 @@ class FakeEndpoint:
         view = mark.view if (mark := call.mark) else None
         hostile = drawn.text.name if drawn.text else None
         self.records.append(
-            CallRecord(
-                call.number,
-                call.at_s,
-                view,
-                call.fault,
-                hostile,
-                awarded,
-            )
+            CallRecord(call.number, call.at_s, view, call.fault, hostile, awarded)
         )
 
     def _refusal_to_serve(self, fault: Fault) -> web.Response:
@@ -332,6 +320,17 @@ def _request(*parts: Any) -> web.BaseRequest:
     )
 
 
+def _prompt_tokens(call: FakeCall) -> int:
+    return sum(len(message["content"]) for message in call.messages) // 4
+
+
+def _hostile_or(text: str, drawn: Drawn) -> str:
+    """Return the hostile text that was drawn, with the reply in it, or else the reply."""
+    if drawn.text is None or drawn.text.place not in {"reply", "body"}:
+        return text
+    return replies.hostile_text(text, drawn.text)
+
+
 def _body(
     call: FakeCall,
     text: str,
@@ -342,12 +341,7 @@ def _body(
 ) -> bytes:
     if call.fault is Fault.HOSTILE_BODY:
         return text.encode(errors="surrogateescape")
-    body = completion(
-        text,
-        call=call,
-        fault=fault,
-        **usage,
-    )
+    body = completion(text, call=call, fault=fault, **usage)
     if logprobs is not None:
         choices = cast("list[dict[str, object]]", body["choices"])
         choices[0] |= {"logprobs": logprobs, "finish_reason": "length"}

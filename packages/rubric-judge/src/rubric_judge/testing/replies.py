@@ -86,7 +86,7 @@ def reply_text(
         }
         _spoil(reply, weights, fault)
     text = json.dumps(reply)
-    return _IN_TEXT[fault](text) if fault in _IN_TEXT else text
+    return _IN_TEXT.get(fault, str)(text)
 
 
 def group_reply_text(
@@ -110,7 +110,7 @@ def group_reply_text(
     _spoil(of_first, weights, fault)
     by_response = {**scores, next(iter(scores)): of_first["scores"]}
     text = json.dumps({"reasoning": of_first["reasoning"], "scores": by_response})
-    return _IN_TEXT[fault](text) if fault in _IN_TEXT else text
+    return _IN_TEXT.get(fault, str)(text)
 
 
 def plain_text(answer: str, fault: Fault | None) -> str:

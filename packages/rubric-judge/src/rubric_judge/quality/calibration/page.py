@@ -69,11 +69,11 @@ def reasons(report: CalibrationReport) -> list[tuple[str, str, str, str]]:
     decisions = {
         criterion.criterion: criterion.decision for criterion in report.criteria
     }
-    rows: list[tuple[str, str, str, str]] = []
-    for (verdict, reason), names in by_reason(report.criteria).items():
-        colour = WORDS["roles"][verdict] or "muted"
-        rows.append((", ".join(names), decisions[names[0]], colour, reason))
-    return rows
+    colours = WORDS["roles"]
+    return [
+        (", ".join(names), decisions[names[0]], colours[verdict] or "muted", reason)
+        for (verdict, reason), names in by_reason(report.criteria).items()
+    ]
 
 
 def write_page(

@@ -16,13 +16,12 @@ say: it teaches the opposite. A judge that says the same of every response (TPR 
 """
 
 import math
-from typing import Any, NamedTuple, cast
-
-from scipy import stats
+from typing import NamedTuple
 
 from rubric_judge.quality.calibration.record import KEPT, Verdict, is_whole
 from rubric_judge.quality.reliability.rates import Rates
 from rubric_judge.statistics.estimate import Estimate
+from rubric_judge.statistics.shares import normal_quantile
 from rubric_judge.ui.page.tables import counted
 
 PEOPLE_AGREE = 0.667
@@ -212,7 +211,7 @@ def labels_needed(
     Returns:
         (a₁, a₀). Without a label yet, ½ is taken for both rates: (16, 16) for h = 0.35.
     """
-    z = float(cast("Any", stats).norm.ppf((1 + confidence) / 2))
+    z = normal_quantile(confidence)
     target = (half_width / z) ** 2
     v1 = _planned_variance(rates.tpr, counts[0], rates.worth[0])
     v0 = _planned_variance(rates.fpr, counts[1], rates.worth[1])

@@ -164,11 +164,9 @@ def draw_more(
         chosen = _systematic(further_N[order], start=generator.random())
         drawn |= {order[i] for i in chosen}
         pi_N = np.maximum(target_N, pi_N)
-        responses: list[Drawn] = []
-        for n in sorted(drawn):
-            line = lines[n]
-            responses.append(Drawn(line, criteria[line], float(pi_N[n])))
-        draws.append(responses)
+        draws.append(
+            [Drawn(lines[n], criteria[lines[n]], float(pi_N[n])) for n in sorted(drawn)]
+        )
     return draws
 
 

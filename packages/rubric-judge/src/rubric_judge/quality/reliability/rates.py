@@ -17,7 +17,7 @@ from rubric_core.arrays import BoolArray, FloatArray
 from rubric_judge.quality.reliability import noise, ratings
 from rubric_judge.statistics.clusters import ClusteredMean
 from rubric_judge.statistics.estimate import UNKNOWN, Estimate, Unit
-from rubric_judge.statistics.shares import binomial_limits, wilson
+from rubric_judge.statistics.shares import binomial_limits, normal_quantile, wilson
 
 MET = 0.5
 """Least z that counts as met, for judge and reference alike."""
@@ -245,7 +245,7 @@ def _share(
         low, high = binomial_limits(round(p * n), round(n), confidence)
         return Estimate(value=p, low=low, high=high, unit=unit), worth
     if clusters == 1:  # one document is one decision
-        quantile = float(cast("Any", stats).norm.ppf((1 + confidence) / 2))
+        quantile = normal_quantile(confidence)
     else:
         level = (1 + confidence) / 2
         quantile = float(cast("Any", stats).t.ppf(level, decided.freedom))

@@ -191,10 +191,10 @@ class _Curves:
         if len(run) == 1:
             return
         if series.is_smoothed:
-            smooth: list[tuple[float, float]] = []
-            for i in run:
-                shift = _mean_around(series, i) - series.values[i]
-                smooth.append(self._place(series, i, shift))
+            smooth = [
+                self._place(series, i, _mean_around(series, i) - series.values[i])
+                for i in run
+            ]
             yield _shape("polyline", f"{kind} smooth", series.role, smooth)
             kind = f"{kind} raw"
         places = [self._place(series, i) for i in run]
