@@ -76,6 +76,7 @@ RUN_PAGES = {
     "docs/judge/serve.md",
     "docs/judge/testing.md",
     "docs/how_to/per_criterion_advantages.md",
+    "docs/how_to/export.md",
     "docs/how_to/spreadsheet.md",
     "docs/synth.md",
     "docs/synth/context.md",
