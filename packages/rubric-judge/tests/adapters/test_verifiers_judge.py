@@ -198,7 +198,7 @@ def test_a_lost_judgement_is_an_error_of_the_rollout_and_no_zero(
     with FakeEndpoint(1.0, faults={Fault.SERVER_ERROR: 1.0}) as endpoint:
         (tmp_path / "judge.yaml").write_text(
             f"type: llm\nmodel: openai/fake\napi_base: {endpoint.url}\n"
-            "max_retries: 0\n",
+            "max_transport_attempts: 1\n",
             encoding="utf-8",
         )
         traces = evaluated(
@@ -209,7 +209,9 @@ def test_a_lost_judgement_is_an_error_of_the_rollout_and_no_zero(
         )
 
     assert [trace["rewards"]["rubric-rewards"] for trace in traces] == [None] * 3
-    assert {trace["errors"][-1]["type"] for trace in traces} == {"TaskError"}
+    errors = [trace["errors"][-1] for trace in traces]
+    assert {error["type"] for error in errors} == {"TaskError"}
+    assert all("UnavailableRewardError" in error["message"] for error in errors)
     assert not any(trace["ok"] for trace in traces)
 
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,7 +14,12 @@ import pytest
 from rubric_core import ConfigError, Task, read_tasks
 from rubric_synth.cli import main
 from rubric_synth.errors import DatasetFolderError
-from rubric_synth.export.run import TARGETS, chosen_targets, read_environment
+from rubric_synth.export.run import (
+    TARGETS,
+    chosen_targets,
+    judge_files_of,
+    read_environment,
+)
 
 Write = Callable[..., Path]
 Row = Callable[..., dict[str, Any]]
@@ -205,3 +211,71 @@ def test_a_folder_that_is_there_stays_as_it_is(
 
     assert "is there already, and nothing was changed" in capsys.readouterr().err
     assert list(out.iterdir()) == []
+
+
+def test_a_judge_brings_the_files_that_it_names(tmp_path: Path) -> None:
+    home = tmp_path / "judges"
+    (home / "made").mkdir(parents=True)
+    (home / "made/router.yaml").write_text("model_list: []\n", encoding="utf-8")
+    judge = home / "mine.yaml"
+    judge.write_text(
+        "type: llm\nmodel: openai/x\nlitellm_config: made/router.yaml\n", "utf-8"
+    )
+
+    files = judge_files_of(judge)
+
+    assert files == {
+        "judge.yaml": judge.read_bytes(),
+        "made/router.yaml": b"model_list: []\n",
+    }
+
+
+@pytest.mark.parametrize("named", ["model", "../other.json"])
+def test_a_judge_that_names_a_folder_or_a_file_elsewhere_is_refused(
+    named: str, tmp_path: Path
+) -> None:
+    home = tmp_path / "judges"
+    (home / "model").mkdir(parents=True)
+    (tmp_path / "other.json").touch()
+    judge = home / "mine.yaml"
+    judge.write_text(f"type: claims\nentailment: {named}\n", encoding="utf-8")
+
+    with pytest.raises(ConfigError, match="leads nowhere from the environment"):
+        judge_files_of(judge)
+
+
+def test_nothing_is_written_where_the_judge_does_not_answer(
+    write_dataset: Write, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    judge = tmp_path / "judge.yaml"
+    judge.write_text(
+        "type: llm\nmodel: openai/x\napi_base: http://127.0.0.1:9/v1\nmax_transport_attempts: 1\n",
+        encoding="utf-8",
+    )
+    words = ["--judge", str(judge), "--out", str(tmp_path / "out"), *TO]
+
+    with pytest.raises(SystemExit) as ended:
+        main(["export", str(write_dataset()), *words])
+
+    assert ended.value.code == 4
+    assert "127.0.0.1:9" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_package_installs_without_a_network(
+    write_dataset: Write, tmp_path: Path
+) -> None:
+    uv = shutil.which("uv")
+    if uv is None:
+        pytest.skip("uv builds the package")
+    out = tmp_path / "my-docs"
+    exported(write_dataset(), out, *TO)
+    installed = tmp_path / "installed"
+    command = [uv, "pip", "install", "-q", "--offline", "--no-deps"]
+    command += ["--target", str(installed), str(out)]
+
+    subprocess.run(command, check=True, capture_output=True)
+
+    written = {path.relative_to(out) for path in (out / "my_docs").rglob("*.*")}
+    assert {path for path in written if not (installed / path).exists()} == set()
+    assert (installed / "my_docs-0.1.0.dist-info").is_dir()

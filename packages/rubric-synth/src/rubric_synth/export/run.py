@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Iterator, Sequence
+from pathlib import Path, PurePath
+from typing import cast
 
 from rubric_core import ConfigError, read_tasks
 from rubric_core.files import read_file, replacing_folder
@@ -12,6 +13,7 @@ from rubric_judge.config import JudgeSpec, is_program, read_judge_spec
 from rubric_judge.quality.fixtures.making import FIXTURE_TASKS, made_fixtures
 from rubric_judge.quality.fixtures.rows import Fixture
 from rubric_judge.quality.labels.written import WrittenAnswers
+from rubric_judge.ui.yaml_files import read_yaml
 from rubric_synth.config import reader_of
 from rubric_synth.errors import DatasetFolderError
 from rubric_synth.export import harbor, nemo_gym, trainers, verifiers
@@ -34,6 +36,8 @@ TARGETS = {
 
 _USUAL_JUDGE = b"type: claims\nretractions: true\n"
 """Judge of an environment for which none is named; the same as `ClaimConfig(retractions=True)`."""
+
+_LONGEST_PATH = 1_000
 
 
 def chosen_targets(names: Sequence[str]) -> list[Target]:
@@ -81,7 +85,7 @@ def read_environment(
     spec: JudgeSpec = ClaimConfig(retractions=True)
     if judge is not None:
         spec = read_judge_spec(judge)
-        judge_files = {JUDGE_FILE: read_file(judge)}
+        judge_files = judge_files_of(judge)
     splits = {split: list(read_tasks(split_path(dataset, split))) for split in SPLITS}
     tasks = [task for split in splits.values() for task in split]
     if not tasks:
@@ -104,6 +108,46 @@ def read_environment(
         fixtures=fixtures,
         targets=targets,
     )
+
+
+def judge_files_of(judge: Path) -> dict[str, bytes]:
+    """Return a judge's file, and those that it names beside itself, by their names there.
+
+    Raises:
+        ConfigError: It names a folder, or a file elsewhere, by a path that leads nowhere once the
+            environment is moved.
+    """
+    files = {JUDGE_FILE: read_file(judge)}
+    for named in _texts(read_yaml(judge)):
+        if not named or len(named) > _LONGEST_PATH or "\n" in named:
+            continue
+        path, place = PurePath(named), judge.parent / named
+        if path.is_absolute() or not place.exists():
+            continue
+        if place.is_dir() or ".." in path.parts or named == JUDGE_FILE:
+            what = "a folder" if place.is_dir() else "a file elsewhere"
+            raise ConfigError(
+                f"{judge}: names {what} by {named!r}, which leads nowhere from the environment: "
+                f"give its whole path, {place.resolve()}",
+                location="judge",
+            )
+        files[path.as_posix()] = read_file(place)
+    return files
+
+
+def _texts(value: object) -> Iterator[str]:
+    """Yield every text of a YAML document that is not a key."""
+    match value:
+        case str():
+            yield value
+        case dict():
+            for inner in cast("dict[object, object]", value).values():
+                yield from _texts(inner)
+        case list():
+            for inner in cast("list[object]", value):
+                yield from _texts(inner)
+        case _:
+            pass
 
 
 def files_of(environment: Environment) -> list[File]:
