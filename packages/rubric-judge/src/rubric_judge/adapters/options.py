@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Any, Literal, Required, TypedDict, cast
+from typing import Any, Literal, Required, TypedDict, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
@@ -83,3 +84,24 @@ class Shared(Unmasked):
 
     judge: str | Path | Judge
     tasks: str | Path | tuple[str | Path, ...] | None = None
+
+
+_Function = TypeVar("_Function", bound=Callable[..., object])
+
+
+def shows_options(function: _Function) -> _Function:
+    """Let `help` show each option of a function that takes `MaskingOptions`, and its own."""
+    named = [
+        Parameter(
+            name,
+            Parameter.KEYWORD_ONLY,
+            default=Parameter.empty if field.is_required() else field.default,
+        )
+        for name, field in Options.model_fields.items()
+    ]
+    own = signature(function).parameters.values()
+    named += [
+        parameter for parameter in own if parameter.kind is Parameter.KEYWORD_ONLY
+    ]
+    vars(function)["__signature__"] = Signature(named)
+    return function

@@ -16,11 +16,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
-from inspect import Parameter, Signature, signature
 from itertools import islice
 from pathlib import Path
 from statistics import fmean
-from typing import Any, NamedTuple, TypeVar, Unpack
+from typing import Any, NamedTuple, Unpack
 
 import anyio
 from anyio.from_thread import BlockingPortal, start_blocking_portal
@@ -75,7 +74,6 @@ __all__ = [
     "Judgement", "MaskingOptions", "RubricScorer", "ScorerOptions", "Submission", "shared_scorer",
 ]  # fmt: skip
 
-_Function = TypeVar("_Function", bound=Callable[..., object])
 _THREAD = "rubric-judge"
 """Name of the thread of a scorer's event loop."""
 
@@ -206,24 +204,6 @@ def metric_columns(judgements: Sequence[Judgement]) -> dict[str, list[float]]:
     """Return the metrics of at least one judgement by name."""
     rows = [judgement.metrics for judgement in judgements]
     return {name: [row[name] for row in rows] for name in rows[0]}
-
-
-def shows_options(function: _Function) -> _Function:
-    """Let `help` show each option of a function that takes `MaskingOptions`, and its own."""
-    named = [
-        Parameter(
-            name,
-            Parameter.KEYWORD_ONLY,
-            default=Parameter.empty if field.is_required() else field.default,
-        )
-        for name, field in Options.model_fields.items()
-    ]
-    own = signature(function).parameters.values()
-    named += [
-        parameter for parameter in own if parameter.kind is Parameter.KEYWORD_ONLY
-    ]
-    vars(function)["__signature__"] = Signature(named)
-    return function
 
 
 class RubricScorer:

@@ -12,6 +12,7 @@ from rubric_core.schema.trace import Trace
 from rubric_core.traces.chat import chat_trace
 from rubric_judge.adapters import advantages, rows, scoring, trl_tokens
 from rubric_judge.adapters.beside import CombinedReward, Reward, weighted
+from rubric_judge.adapters.options import shows_options
 
 __all__ = ["CombinedReward", "RewardFunction", "rubric_reward"]
 
@@ -44,7 +45,7 @@ def rubric_reward(**options: Unpack[scoring.MaskingOptions]) -> RewardFunction: 
 def rubric_reward(
     *, beside: Sequence[tuple[Reward, float]], **options: Unpack[scoring.MaskingOptions]
 ) -> CombinedReward: ...
-@scoring.shows_options
+@shows_options
 def rubric_reward(
     *,
     beside: Sequence[tuple[Reward, float]] = (),
