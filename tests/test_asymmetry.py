@@ -127,7 +127,8 @@ def test_what_the_policy_is_given_holds_nothing_hidden(task: Task) -> None:
     view = task.policy_view()
     public_row = json.dumps(task.to_json())
 
-    assert set(type(view).model_fields) == {"task_id", "question", "context"}
+    fields = {"task_id", "question", "context", "conversation"}
+    assert set(type(view).model_fields) == fields
     assert MARK not in json.dumps(view.model_dump())
     assert MARK not in public_row
 

@@ -10,7 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rubric_core import ConfigError, CriterionKind, RubricFileError, group_advantages
+from rubric_core import (
+    ConfigError,
+    CriterionKind,
+    RubricFileError,
+    Section,
+    Task,
+    group_advantages,
+    read_tasks,
+    write_tasks,
+)
 from rubric_core.formats import (
     Imported,
     ImportOptions,
@@ -22,7 +31,7 @@ from rubric_core.formats import (
     source_scale,
 )
 from rubric_core.formats.draft import Draft, Points, imported
-from rubric_core.formats.turns import as_messages, as_question
+from rubric_core.schema.conversation import as_messages, as_question
 
 Write = Callable[..., Path]
 
@@ -216,6 +225,72 @@ def test_a_conversation_comes_back_as_its_messages(
     for name in ("policy", "healthbench", "rubrichub"):
         export_tasks(name, tmp_path / "out.jsonl", [task])
         assert json.loads((tmp_path / "out.jsonl").read_text())["prompt"] == prompt
+
+
+CONVERSATION = [
+    {"role": "system", "content": "Be brief."},
+    {"role": "user", "content": "Hi"},
+    {"role": "assistant", "content": "Hello."},
+    {"role": "user", "content": "Is ibuprofen safe?"},
+]
+
+
+def test_a_policy_is_asked_a_conversation_as_its_messages(
+    write: Write, tmp_path: Path
+) -> None:
+    task = _one("healthbench", write({**HEALTHBENCH, "prompt": CONVERSATION})).task
+
+    write_tasks(tmp_path / "tasks.jsonl", [task])
+    (read,) = read_tasks(tmp_path / "tasks.jsonl")
+
+    assert read == task
+    view = read.policy_view()
+    assert view.messages == CONVERSATION
+    assert "user: Is ibuprofen safe?" in view.message
+    assert view.prompt_key != view.message
+    example = read.sft_example()
+    assert example is not None
+    assert example.policy_view().messages == CONVERSATION
+
+
+def test_a_single_question_is_no_conversation_whatever_it_looks_like(
+    write: Write,
+) -> None:
+    plain = _one("healthbench", write(HEALTHBENCH)).task
+    quoted = "user: Hi\n\nassistant: Hello."
+    prompt = [{"role": "user", "content": quoted}]
+    task = _one("healthbench", write({**HEALTHBENCH, "prompt": prompt})).task
+
+    assert "conversation" not in plain.to_json(reveal_grounding=True)
+    assert plain.policy_view().prompt_key == plain.policy_view().message
+    # Its text has a mark, `[1/1] user:`, which the policy does not see.
+    assert task.policy_view().messages == prompt
+    # Without the field it is the text that it was, as in files of older versions.
+    old = Task.from_json(
+        {
+            "question": "user: Hi\n\nassistant: Hello.\n\nuser: Well?",
+            "passage": "p",
+            "criteria": [{"id": "a", "weight": 1}],
+        }
+    )
+    assert len(old.policy_view().messages) == 1
+
+
+def test_a_conversation_that_no_user_ends_is_a_text(write: Write) -> None:
+    task = _one("healthbench", write({**HEALTHBENCH, "prompt": CONVERSATION[:3]})).task
+
+    assert not task.conversation
+
+
+def test_what_may_be_looked_up_goes_into_the_last_message(write: Write) -> None:
+    task = _one("healthbench", write({**HEALTHBENCH, "prompt": CONVERSATION})).task
+    section = Section(doc_hash="d", text="Ibuprofen is a drug.")
+    view = task.model_copy(update={"context": (section,)}).policy_view()
+
+    assert view.messages[:3] == CONVERSATION[:3]
+    last = view.messages[3]["content"]
+    assert "Ibuprofen is a drug." in last
+    assert last.endswith("Question: Is ibuprofen safe?")
 
 
 @given(st.text(min_size=1, max_size=40).filter(str.strip))

@@ -4,7 +4,12 @@ from rubric_core import PolicyView, SchemaError, Section, SftExample
 
 
 def test_a_policy_view_has_no_field_for_anything_hidden() -> None:
-    assert set(PolicyView.model_fields) == {"task_id", "question", "context"}
+    assert set(PolicyView.model_fields) == {
+        "task_id",
+        "question",
+        "context",
+        "conversation",
+    }
     assert set(Section.model_fields) == {"doc_hash", "heading", "text"}
 
 
@@ -19,6 +24,12 @@ def test_a_policy_view_refuses_every_other_field(field: str) -> None:
 def test_an_example_for_the_warm_start_is_a_question_and_an_answer() -> None:
     example = SftExample(task_id="t", question="q", answer="a")
 
-    assert set(SftExample.model_fields) == {"task_id", "question", "answer", "context"}
+    assert set(SftExample.model_fields) == {
+        "task_id",
+        "question",
+        "answer",
+        "context",
+        "conversation",
+    }
     assert example.answer == "a"
     assert repr(example) == "SftExample(task_id='t', question='q')"

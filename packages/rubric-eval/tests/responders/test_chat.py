@@ -84,6 +84,26 @@ async def test_the_whole_decoding_is_sent_through_both_transports(
     assert (plain["presence_penalty"], plain["frequency_penalty"]) == (0.0, 0.0)
 
 
+@pytest.mark.parametrize(
+    ("kind", "name"), [("server", "fake"), ("litellm", "openai/fake")]
+)
+async def test_a_conversation_is_sent_as_its_messages(kind: str, name: str) -> None:
+    question = "system: Be brief.\n\nuser: Hi\n\nassistant: Hello.\n\nuser: Well?"
+    view = PolicyView(task_id="t", question=question, conversation=True)
+    with FakeEndpoint(served=ServedModel()) as endpoint:
+        async with await open_model(
+            _spec(endpoint.url, kind=kind, model=name)
+        ) as model:
+            await _replies(model, [Ask(view=view, seed=1)], Decoding())
+
+    assert endpoint.calls[-1].messages == [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "Hi"},
+        {"role": "assistant", "content": "Hello."},
+        {"role": "user", "content": "Well?"},
+    ]
+
+
 async def test_another_server_than_vllm_is_sent_no_field_of_vllms() -> None:
     with FakeEndpoint(served=ServedModel(owner="organization")) as endpoint:
         async with await open_model(_spec(endpoint.url)) as model:

@@ -12,6 +12,7 @@ from rubric_core import (
     ConfigError,
     Criterion,
     Grounding,
+    JudgeResult,
     JudgeView,
     Rubric,
     SchemaError,
@@ -19,6 +20,7 @@ from rubric_core import (
     criterion_attribution,
     group_advantages,
 )
+from rubric_judge import JudgeSetupError, LexicalJudge
 from rubric_judge.adapters import skyrl
 from rubric_judge.adapters.scoring import RubricScorer, Submission
 from rubric_judge.adapters.trl import rubric_reward as trl_reward
@@ -257,3 +259,90 @@ def test_a_trace_is_not_read_where_criteria_judge_the_last_reply() -> None:
     )
 
     assert views.views == [plain.judge_view("good")]
+
+
+MARK = "CANARY-7731"
+
+
+def _marked() -> Task:
+    criteria = [
+        Criterion(
+            id=f"c{number}",
+            weight=1,
+            judges=judges,
+            name=f"{MARK} name",
+            description=f"{MARK} description",
+            required_elements=(f"{MARK} element",),
+            scoring_guide=f"{MARK} guide",
+            expected_keywords=(f"{MARK} keyword",),
+            expected_concepts=(f"{MARK} concept",),
+        )
+        for number, judges in enumerate(
+            ("turn_1", "turn_2", "every_turn", "tool_use", "full_trace", None)
+        )
+    ]
+    return Task(
+        question="Which loss is minimised?",
+        grounding=Grounding(f"{MARK} passage"),
+        rubric=Rubric(criteria=tuple(criteria)),
+        reference_answer=f"{MARK} reference",
+    )
+
+
+def _telling(view: JudgeView) -> JudgeResult:
+    """Half marks, with a reason that quotes all that is hidden."""
+    scores = {criterion.id: 0.5 for criterion in view.rubric}
+    reasons = f"{view.grounding.reveal()} {view.rubric.reveal()}"
+    return JudgeResult.scored(view.rubric, scores, judge="j", reasoning=reasons)
+
+
+def test_nothing_hidden_reaches_what_the_policy_s_side_of_a_trace_shows(
+    caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    task = _marked()
+    tasks = {task.task_id: task}
+    trace = _trace("a", _messages("no", "no", "no"))
+    other = _trace("b", _messages("no", "no", "good"))
+    reward = rubric_reward(
+        judge=ScriptedJudge(_telling), tasks=tasks, log_judgements=True
+    )
+    data = SimpleNamespace(
+        model_dump=lambda: {"task_id": task.task_id}, prompt_text=task.question
+    )
+    for one in (trace, other):
+        assert asyncio.run(reward(data, one)) == 0.5
+    credit_turns([trace, other])
+    shown = [repr(trace), repr(other), repr(vars(trace))]
+
+    logged: list[Any] = []
+    by_trl = trl_reward(judge=ScriptedJudge(_telling), tasks=tasks)
+    _, *messages = _messages("no", "no", "no")
+    rewards = asyncio.run(
+        by_trl(
+            prompts=["?", "?"],
+            completions=[messages, messages],
+            task_id=[task.task_id] * 2,
+            log_extra=lambda name, values: logged.append((name, values)),
+            log_metric=lambda name, value: logged.append((name, value)),
+        )
+    )
+    shown += [repr(rewards), repr(logged)]
+    assert logged
+
+    for broken in (messages[:1] + messages[2:], messages[1:]):
+        with pytest.raises(SchemaError) as caught:
+            asyncio.run(
+                by_trl(prompts=["?"], completions=[broken], task_id=[task.task_id])
+            )
+        shown.append(repr(caught.value))
+    refused = trl_reward(judge=LexicalJudge(), tasks=tasks)
+    with pytest.raises(JudgeSetupError, match="judges 'tool_use'") as stopped:
+        asyncio.run(
+            refused(prompts=["?"], completions=[messages], task_id=[task.task_id])
+        )
+    shown += [str(stopped.value), caplog.text, *capsys.readouterr()]
+    # What a policy is asked, and what a tool could be handed with it.
+    view = task.policy_view()
+    shown += [repr(view), view.model_dump_json(), json.dumps(view.messages)]
+
+    assert not [text for text in shown if MARK in text]

@@ -36,6 +36,22 @@ def _text(folder: Path, **prompt: Any) -> str:
     return codec.prompt_text(VIEW)
 
 
+def test_a_template_is_given_the_messages_of_a_conversation(chat_model: Path) -> None:
+    tokenizer: Any = AutoTokenizer.from_pretrained(chat_model)
+    tokenizer.chat_template = (
+        "{% for m in messages %}{{ m.role }}={{ m.content }};{% endfor %}assistant="
+    )
+    tokenizer.save_pretrained(chat_model)
+    question = "user: Hi\n\nassistant: Hello.\n\nuser: Well?"
+    view = PolicyView(task_id="t", question=question, conversation=True)
+    codec = load_codec(chat_model)
+    assert isinstance(codec, ChatCodec)
+
+    assert codec.prompt_text(view) == "user=Hi;assistant=Hello.;user=Well?;assistant="
+    alone = view.model_copy(update={"conversation": False})
+    assert codec.prompt_text(alone) == f"user={question};assistant="
+
+
 def test_a_template_takes_the_date_that_it_is_told_for_today(dated_model: Path) -> None:
     assert _text(dated_model, date=DAY) == "29 Feb 2024 00:00 What is said? :"
 

@@ -8,7 +8,7 @@ import datetime as dt
 import json
 import re
 import string
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import product
@@ -65,12 +65,14 @@ class ChatPrompt:
     arguments: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
     """Further arguments that the template knows, by name."""
 
-    def render(self, tokenizer: Any, question: str) -> str:
+    def render(
+        self, tokenizer: Any, question: str | Sequence[Mapping[str, str]]
+    ) -> str:
         """Write the prompt that asks a question.
 
         Args:
             tokenizer: a tokenizer of transformers, with a chat template.
-            question: the one message, the user's.
+            question: the one message, the user's; or the messages of a conversation.
 
         Returns:
             The text that an answer follows.
@@ -78,10 +80,13 @@ class ChatPrompt:
         Raises:
             Exception: any error that the template raises, a program that came with the model.
         """
+        messages = question
+        if isinstance(question, str):
+            messages = [{"role": "user", "content": question}]
         return cast(
             "str",
             tokenizer.apply_chat_template(
-                [{"role": "user", "content": question}],
+                messages,
                 add_generation_prompt=True,
                 tokenize=False,
                 **self._dated(tokenizer),

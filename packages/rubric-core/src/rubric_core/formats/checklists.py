@@ -13,7 +13,7 @@ from rubric_core.formats.guides import scale_of
 from rubric_core.formats.pitfalls import Pitfalls, is_avoidance
 from rubric_core.formats.row import Row
 from rubric_core.formats.trees import Node, children_of, nodes_of
-from rubric_core.formats.turns import Turn
+from rubric_core.schema.conversation import Turn
 from rubric_core.schema.kinds import CriterionKind
 
 _POLARITY: dict[Pitfalls | None, str] = {

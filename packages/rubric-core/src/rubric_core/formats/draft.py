@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from rubric_core.configuration import kind_remedy
 from rubric_core.errors import ConfigError
 from rubric_core.formats.fields import Fields
-from rubric_core.formats.turns import Turn, as_question
 from rubric_core.schema.answer import Thought, answer_of
+from rubric_core.schema.conversation import Turn, as_question
 from rubric_core.schema.kinds import TO_AVOID, CriterionKind
 from rubric_core.schema.rubric import Criterion, Grounding, Rubric
 from rubric_core.schema.task import Task
@@ -153,8 +153,16 @@ def imported(draft: Draft, fields: Fields | None = None) -> Imported:
         rubric=Rubric(criteria=_criteria(draft.criteria)),
         doc_hash=doc_hash,
         reference_answer=reference.text or None,
+        conversation=_is_conversation(draft.turns, question),
     )
     return Imported(draft.source_id, task, fields, reference.thought)
+
+
+def _is_conversation(turns: Sequence[Turn], question: str) -> bool:
+    """Return whether a question is several messages, which a user's ends."""
+    if not turns or turns[-1][0] not in ("", "user"):
+        return False
+    return question != turns[-1][1]
 
 
 def _criteria(drafts: tuple[Points, ...]) -> tuple[Criterion, ...]:

@@ -15,7 +15,7 @@ from typing import cast
 from rubric_core.errors import NotJsonError, RubricFileError
 from rubric_core.files import decode
 from rubric_core.formats.fields import Account, FieldPath, Fields, LeftOut, Unread
-from rubric_core.formats.turns import Turn
+from rubric_core.schema.conversation import Turn
 
 _NUMBER = re.compile(r"\s*([+-]?\d+(?:\.\d+)?)\s*%?\s*")
 _ROLES = {

@@ -7,7 +7,7 @@ from dataclasses import replace
 from rubric_core.formats.draft import Draft, Points
 from rubric_core.formats.row import Row
 from rubric_core.formats.trees import Node, nodes_of
-from rubric_core.formats.turns import Turn
+from rubric_core.schema.conversation import Turn
 
 _WHOLE = 100.0
 """A tree's total weight: shares of it read as percent."""

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from rubric_core.files import replacing, write_lines
 from rubric_core.formats.draft import fault_of, is_penalty, unknown_format
-from rubric_core.formats.turns import as_messages
+from rubric_core.schema.conversation import as_messages
 from rubric_core.schema.task import Task
 
 
@@ -41,6 +41,12 @@ def export_tasks(
         return write_lines(file, map(write, tasks))
 
 
+def _messages(task: Task) -> list[dict[str, str]]:
+    """Return the prompt as messages: of a task of an older file, those that its text shows."""
+    view = task.policy_view()
+    return view.messages if task.conversation else as_messages(view.message)
+
+
 def _signed(task: Task) -> Iterator[tuple[str, str, str, float]]:
     """Yield (id, title, text, signed weight) of each criterion."""
     for criterion in task.rubric:
@@ -59,7 +65,7 @@ def _healthbench(task: Task) -> dict[str, object]:
         ideal = {"ideal_completion": task.reference_answer}
     return {
         "prompt_id": task.task_id,
-        "prompt": as_messages(task.policy_view().message),
+        "prompt": _messages(task),
         "rubrics": _points(task),
         "ideal_completions_data": ideal,
     }
@@ -93,7 +99,7 @@ def _verl(task: Task, **reward: object) -> dict[str, object]:
     """Return a row in verl's columns, with the parts of its reward."""
     return {
         "data_source": "rubric",
-        "prompt": as_messages(task.policy_view().message),
+        "prompt": _messages(task),
         "reward_model": {"style": "rubric", **reward},
         "extra_info": {"task_id": task.task_id},
     }
@@ -104,7 +110,7 @@ def _rubrichub(task: Task) -> dict[str, object]:
 
 
 def _nemo_gym(task: Task) -> dict[str, object]:
-    messages = as_messages(task.policy_view().message)
+    messages = _messages(task)
     rubric = [
         {"id": name, "criteria": text, "weight": weight}
         for name, _, text, weight in _signed(task)

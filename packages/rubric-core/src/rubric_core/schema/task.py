@@ -11,6 +11,7 @@ from rubric_core.errors import NotJsonError, SchemaError
 from rubric_core.files import canonical_json, decode, text_sha256
 from rubric_core.schema.answer import Answer, Thought, Unanswered, answer_of, unanswered
 from rubric_core.schema.context import OptionalContext, as_message, as_plain_text
+from rubric_core.schema.conversation import IsConversation, messages_of
 from rubric_core.schema.judged import EVERY_TURN, FULL_TRACE
 from rubric_core.schema.rubric import Criteria, Grounding, Rubric
 from rubric_core.schema.sealed import Identifier, Many, Prose, Sealed, Text, not_blank
@@ -29,10 +30,27 @@ class PolicyView(Sealed):
     context: OptionalContext = Field(default=None, repr=False)
     """Sections that may be looked up; None for the question alone."""
 
+    conversation: IsConversation = Field(default=False, repr=False)
+    """Whether the question is a conversation of several messages, written as one text."""
+
+    @property
+    def messages(self) -> list[dict[str, str]]:
+        """The prompt as a chat: the messages of a conversation, else one of a user."""
+        return messages_of(
+            self.question, self.context, is_conversation=self.conversation
+        )
+
     @property
     def message(self) -> str:
-        """The prompt as the one message of a chat: the question, after its context if any."""
+        """The prompt as one text: the question, after its context if any."""
         return as_message(self.question, self.context)
+
+    @property
+    def prompt_key(self) -> str:
+        """The prompt as keys of answers take it: a conversation is another one than its text."""
+        if not self.conversation:
+            return self.message
+        return canonical_json(self.messages)
 
     @property
     def plain_text(self) -> str:
@@ -128,10 +146,16 @@ class SftExample(Sealed):
     context: OptionalContext = Field(default=None, repr=False)
     """Sections that may be looked up."""
 
+    conversation: IsConversation = Field(default=False, repr=False)
+    """Whether the question is a conversation of several messages, written as one text."""
+
     def policy_view(self) -> PolicyView:
         """Return the view of the policy, before it answers."""
         return PolicyView(
-            task_id=self.task_id, question=self.question, context=self.context
+            task_id=self.task_id,
+            question=self.question,
+            context=self.context,
+            conversation=self.conversation,
         )
 
 
@@ -271,6 +295,9 @@ class Task(Sealed):
     context: OptionalContext = Field(default=None, repr=False)
     """Sections that the policy may look up beside the question; None for a closed-book task."""
 
+    conversation: IsConversation = Field(default=False, repr=False)
+    """Whether the question is a conversation of several messages, written as one text."""
+
     @property
     def task_id(self) -> str:
         """16 hex digits from the document's hash, the question and the whole rubric.
@@ -282,7 +309,10 @@ class Task(Sealed):
     def policy_view(self) -> PolicyView:
         """Return the view of the policy."""
         return PolicyView(
-            task_id=self.task_id, question=self.question, context=self.context
+            task_id=self.task_id,
+            question=self.question,
+            context=self.context,
+            conversation=self.conversation,
         )
 
     def sft_example(self) -> SftExample | None:
@@ -294,6 +324,7 @@ class Task(Sealed):
             question=self.question,
             answer=self.reference_answer,
             context=self.context,
+            conversation=self.conversation,
         )
 
     def judge_view(self, response: str | Answer) -> JudgeView:
@@ -349,13 +380,13 @@ class Task(Sealed):
             reveal_grounding: give every field. Such a row must not reach the policy's side.
 
         Returns:
-            With `reveal_grounding` the paper's keys, and `reference_answer` and `context` if there
-            are any. Without it `task_id`, `question`, `doc_hash`, each criterion's id and weight,
-            and `context` if there is one.
+            With `reveal_grounding` the paper's keys, and `reference_answer`, `context` and
+            `conversation` if there are any. Without it `task_id`, `question`, `doc_hash`, each
+            criterion's id and weight, and `context` and `conversation` if there are any.
 
         Source: paper, §app:data_pipeline, Data schema.
         """
-        context = self.model_dump(mode="json", include={"context"})
+        shown = self.model_dump(mode="json", include={"context", "conversation"})
         if not reveal_grounding:
             public: dict[str, object] = {
                 "task_id": self.task_id,
@@ -363,7 +394,7 @@ class Task(Sealed):
                 "doc_hash": self.doc_hash,
                 "criteria": [criterion.model_dump() for criterion in self.rubric],
             }
-            return public | context
+            return public | shown
         analysis = None
         if self.document_analysis is not None:
             analysis = self.document_analysis.model_dump(mode="json")
@@ -377,7 +408,7 @@ class Task(Sealed):
         }
         if self.reference_answer is not None:
             row["reference_answer"] = self.reference_answer
-        return row | context
+        return row | shown
 
 
 class TaskRow(Sealed):
@@ -407,6 +438,9 @@ class TaskRow(Sealed):
     context: OptionalContext = Field(default=None, repr=False)
     """Sections that the policy may look up."""
 
+    conversation: IsConversation = Field(default=False, repr=False)
+    """Whether the question is a conversation of several messages, written as one text."""
+
     def task(self) -> Task:
         """Return the task, with its passage hidden."""
         grounding = Grounding(self.passage)
@@ -419,4 +453,5 @@ class TaskRow(Sealed):
             doc_hash=self.doc_hash or grounding.sha256,
             reference_answer=self.reference_answer,
             context=self.context,
+            conversation=self.conversation,
         )

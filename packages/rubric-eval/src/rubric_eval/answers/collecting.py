@@ -106,7 +106,7 @@ def _wanted(
     """
     keys = AnswerKeys(model.fingerprint, decoding)
     views = [question.policy_view() for question in questions]
-    prompts = [text_sha256(view.message) for view in views]
+    prompts = [text_sha256(view.prompt_key) for view in views]
     for seed in seeds:
         for question, view, prompt in zip(questions, views, prompts, strict=True):
             for sample in range(samples):

@@ -61,7 +61,7 @@ class HeldoutPlan(EvalPlan):
     @cached_property
     def prompts(self) -> tuple[str, ...]:
         """Hashes of what the models are given, in the order of the questions."""
-        return tuple(text_sha256(task.policy_view().message) for task in self.tasks)
+        return tuple(text_sha256(task.policy_view().prompt_key) for task in self.tasks)
 
     @property
     def answers(self) -> int:
@@ -103,7 +103,7 @@ class HeldoutPlan(EvalPlan):
                 task_id=task_id,
                 doc_hash=task.doc_hash,
                 question=task.question,
-                prompt_sha256=text_sha256(task.policy_view().message)
+                prompt_sha256=text_sha256(task.policy_view().prompt_key)
                 if task.context
                 else "",
                 field=task.document_analysis.genre if task.document_analysis else "",

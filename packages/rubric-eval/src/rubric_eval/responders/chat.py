@@ -159,8 +159,10 @@ class ChatResponder:
                 return Reply.unavailable(Reason.BAD_REQUEST, why)
             fields["max_tokens"] = min(room, decoding.max_tokens)
         try:
+            *before, last = ask.view.messages
             answer = await self._model.answer(
-                ask.view.message,
+                last["content"],
+                before=before,
                 parameters=fields,
                 affinity=ask.view.task_id,
             )

@@ -161,7 +161,7 @@ class FolderModel:
         for index, ask in enumerate(asks):
             text = ask.view.plain_text
             if has_template:
-                text = self._prompt.render(self._tokenizer, ask.view.message)
+                text = self._prompt.render(self._tokenizer, ask.view.messages)
             ids: list[int] = self._tokenizer.encode(
                 text, add_special_tokens=not has_template
             )

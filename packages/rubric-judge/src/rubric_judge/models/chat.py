@@ -72,13 +72,21 @@ class ChatRequest:
     affinity: str = ""
     """Requests with the same word go to the same of several servers while it is up."""
 
+    before: tuple[dict[str, str], ...] = ()
+    """Messages of a conversation before the user's."""
+
     @property
     def messages(self) -> list[dict[str, str]]:
         """The messages, as they are sent."""
         user = {"role": "user", "content": self.user}
         if self.system is None:
-            return [user]
-        return [{"role": "system", "content": self.system}, user]
+            return [*self.before, user]
+        return [{"role": "system", "content": self.system}, *self.before, user]
+
+    @property
+    def characters(self) -> int:
+        """Number of characters of all messages."""
+        return sum(len(message["content"]) for message in self.messages)
 
 
 class ClosesItself(ABC):

@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -132,15 +132,21 @@ class ChatModel(ClosesItself):
         return await self._asked(replace(request, affinity=affinity))
 
     async def answer(
-        self, question: str, *, parameters: Mapping[str, JsonValue], affinity: str = ""
+        self,
+        question: str,
+        *,
+        parameters: Mapping[str, JsonValue],
+        affinity: str = "",
+        before: Sequence[dict[str, str]] = (),
     ) -> ChatReply:
         """Ask for an answer in plain text; ask again only while none comes.
 
         Args:
-            question: the only message, as the user's.
+            question: the last message, as the user's.
             parameters: fields of this request, such as `temperature`, `max_tokens` and `seed`; they
                 override those of the configuration.
             affinity: as in `complete`.
+            before: the messages of a conversation before it.
 
         Returns:
             The first answer that comes, with its price if one is known.
@@ -148,7 +154,12 @@ class ChatModel(ClosesItself):
         Raises:
             JudgeTransportError: no answer came within the attempts and the deadline.
         """
-        request = ChatRequest(user=question, parameters=parameters, affinity=affinity)
+        request = ChatRequest(
+            user=question,
+            parameters=parameters,
+            affinity=affinity,
+            before=tuple(before),
+        )
         return await self._asked(request)
 
     async def unsupported(self, names: Iterable[str]) -> tuple[str, ...]:

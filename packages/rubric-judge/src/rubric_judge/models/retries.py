@@ -199,7 +199,7 @@ class RetryingClient:
         raise self._late("deadline_s", self._deadline_s)
 
     async def _attempt(self, call: _Call, request: ChatRequest) -> ChatReply:
-        prompt_characters = len(request.system or "") + len(request.user)
+        prompt_characters = request.characters
         most_tokens = self._most_tokens(request)
         reply_tokens = min(most_tokens or _LIKELY_REPLY_TOKENS, _LIKELY_REPLY_TOKENS)
         tokens = prompt_characters // _CHARS_PER_TOKEN + reply_tokens

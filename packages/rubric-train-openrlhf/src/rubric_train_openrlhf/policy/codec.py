@@ -215,7 +215,7 @@ class ChatCodec(TextCodec):
 
     def _rendered(self, view: Asked, prompt: ChatPrompt) -> str:
         try:
-            return prompt.render(self._tokenizer, view.message)
+            return prompt.render(self._tokenizer, view.messages)
         # A template is third-party code: any error is reported as a fault of the model's files.
         except Exception as error:
             said = " ".join(str(error).split())[:_SHOWN_CHARACTERS]

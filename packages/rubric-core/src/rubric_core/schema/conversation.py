@@ -7,6 +7,11 @@ turn is numbered: `[1/3] user: …`; and where a message quotes that, with one b
 
 import re
 from collections.abc import Iterator, Sequence
+from typing import Annotated
+
+from pydantic import Field
+
+from rubric_core.schema.context import Section, as_message
 
 _ROLES = ("assistant", "developer", "system", "user")
 _TURN = re.compile(rf"(?:\A|\n\n)({'|'.join(_ROLES)}): ")
@@ -66,6 +71,30 @@ def as_turns(question: str) -> list[Turn]:
     if before or len(parts) < 4:  # noqa: PLR2004  # role and content twice
         return [("user", question)]
     return list(zip(parts[::2], parts[1::2], strict=True))
+
+
+def _is_unset(is_conversation: bool) -> bool:  # noqa: FBT001  # a field
+    return not is_conversation
+
+
+IsConversation = Annotated[bool, Field(strict=True, exclude_if=_is_unset)]
+"""Type of a field that says whether a question is a conversation; left out where it is none."""
+
+
+def messages_of(
+    question: str, context: Sequence[Section] | None, *, is_conversation: bool
+) -> list[dict[str, str]]:
+    """Return a prompt as chat messages.
+
+    Args:
+        question: the question, or a conversation as `as_question` writes it.
+        context: what may be looked up; it goes before the words of the last message.
+        is_conversation: whether the question is one.
+    """
+    turns = as_turns(question) if is_conversation else [("user", question)]
+    role, content = turns[-1]
+    turns[-1] = (role, as_message(content, context))
+    return [{"role": role, "content": content} for role, content in turns]
 
 
 def _mark(depth: int, number: int, count: int) -> str:
