@@ -77,6 +77,7 @@ RUN_PAGES = {
     "docs/judge/testing.md",
     "docs/how_to/per_criterion_advantages.md",
     "docs/how_to/export.md",
+    "docs/judge/traces.md",
     "docs/how_to/spreadsheet.md",
     "docs/synth.md",
     "docs/synth/context.md",
