@@ -107,6 +107,16 @@ def test_a_rubric_that_names_nothing_keeps_its_bytes() -> None:
     assert trace_views(view, _trace()).views[0].rubric is task.rubric
 
 
+def test_the_last_reply_is_the_one_that_the_stack_names() -> None:
+    # verifiers names the reply of the root agent, which need not end the final branch.
+    task = _task(None, "turn_1")
+    trace = _trace()
+
+    views = trace_views(task.whole_view(Answer("Of the root.")), trace)
+
+    assert [view.response for view in views.views] == ["Of the root.", "First."]
+
+
 def test_each_target_has_its_view() -> None:
     task = _task(None, "turn_1", "turn_3", "tool_use", "full_trace", "turn_1")
     trace = _trace()

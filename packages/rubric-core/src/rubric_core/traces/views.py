@@ -147,6 +147,7 @@ def trace_views(
         SchemaError: a criterion names a turn that is not there.
     """
     turns = len(trace.turns)
+    last = Answer(whole.response, whole.thought)
     missing: list[str] = []
     cuts: dict[_Cut, str] = {}
     ids: defaultdict[_Cut, list[str]] = defaultdict(list)
@@ -162,7 +163,7 @@ def trace_views(
                 )
             missing.append(criterion.id)
             continue
-        for cut in _cuts(trace, criterion.judges):
+        for cut in _cuts(trace, criterion.judges, last):
             cuts.setdefault(cut, _named(cut, criterion.judges))
             ids[cut].append(criterion.id)
     parts = [
@@ -205,11 +206,11 @@ def _named(cut: _Cut, judges: str | None) -> str:
     return judges if judges and turn_of(judges) else LAST_REPLY
 
 
-def _cuts(trace: Trace, judges: str | None) -> Iterator[_Cut]:
+def _cuts(trace: Trace, judges: str | None, last: Answer) -> Iterator[_Cut]:
     """Yield the parts of a trace that a criterion judges: one, or one for each turn."""
     turns = trace.turns
     if judges is None:
-        yield _Cut(trace.answer, None)
+        yield _Cut(last, None)
     elif judges == EVERY_TURN:
         spoken = [
             n for n, own in enumerate(turns, 1) if own.text.strip() or not own.calls
