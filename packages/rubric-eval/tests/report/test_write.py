@@ -218,6 +218,24 @@ def test_a_torn_last_row_of_a_run_is_left_out(folders: Folders, tmp_path: Path) 
     )
 
 
+def test_a_run_without_training_rewards_has_the_held_out_passes_alone(
+    folders: Folders, tmp_path: Path
+) -> None:
+    """Self-distillation leaves no metrics.jsonl; a folder without either file is no run."""
+    folders.heldout(**SMALL)
+    run = folders.training(steps=3)
+    (run / "metrics.jsonl").unlink()
+    sources = ReportSources((tmp_path / "held",), training=run)
+
+    page = _written(sources)
+
+    assert 'id="training"' in page
+    assert "Mean of each step, and of the held-out passes" in page
+    (run / "heldout.jsonl").unlink()
+    with pytest.raises(RubricFileError, match=r"no metrics\.jsonl, no heldout\.jsonl"):
+        write_report(sources)
+
+
 @pytest.fixture
 def compared(folders: Folders, read_heldout: Callable[..., Measured]) -> EvalFolder:
     """An evaluation with the comparison.json that `compare` makes of it, at 90 %."""

@@ -102,7 +102,8 @@ def read_studies(
     """Read the curves of a run and the noise of a judge.
 
     Args:
-        training: run folder, with metrics.jsonl, and with heldout.jsonl if the run validated.
+        training: run folder, with metrics.jsonl if its steps have rewards, and with heldout.jsonl
+            if it validated.
         reliability: reliability.json, or its folder.
 
     Returns:
@@ -115,10 +116,12 @@ def read_studies(
     run: Training | None = None
     if training is not None:
         metrics = training / "metrics.jsonl"
-        if not metrics.exists():
-            problem = "holds no training run: there is no metrics.jsonl in it"
-            raise RubricFileError(f"{problem}; name the `out` of a run", path=training)
         heldout = training / "heldout.jsonl"
+        if not (metrics.exists() or heldout.exists()):
+            problem = (
+                "holds no rewards of a training run: no metrics.jsonl, no heldout.jsonl"
+            )
+            raise RubricFileError(f"{problem}; name the `out` of a run", path=training)
         run = Training(
             path=training,
             steps=rising_steps(read_growing(metrics, TrainingStep), path=metrics),

@@ -32,7 +32,7 @@ def training_charts(
     spread = tuple(
         row.reward_std for row in training.steps if row.reward_std is not None
     )
-    has_spread = len(spread) == len(training.steps)
+    has_spread = bool(spread) and len(spread) == len(training.steps)
     ring = " The ring marks the best validation pass." if best else ""
     band = ""
     if has_spread:
