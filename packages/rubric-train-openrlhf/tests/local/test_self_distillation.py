@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
+import time
 import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -229,6 +232,38 @@ def test_a_resumed_run_ends_as_if_it_had_not_been_cut(
     shutil.rmtree(cut.out / "checkpoints/step_000000")
     with pytest.raises(ResumeError, match="start again"):
         run_grpo(make_config(**planted, steps=5, out=cut.out), judge=judge, resume=True)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_killed_run_ends_as_if_it_had_not_been_killed(
+    make_config: MakeConfig, planted: dict[str, Any], forks: Any
+) -> None:
+    """A real process and a real `kill -9`, after its third step."""
+    changes = {**planted, "steps": 12, "checkpoint": {"every": 2}}
+    whole = make_config(**changes)
+    run_grpo(whole)
+    cut = make_config(**changes, out=whole.out.with_name("cut"))
+    path = cut.out.with_suffix(".yaml")
+    path.write_text(dump_config(cut))
+    folder = RunFolder(cut.out)
+
+    run = forks.start("run", str(path))
+    deadline_s = time.monotonic() + 300
+    while time.monotonic() < deadline_s:
+        rows = folder.distillation
+        if rows.exists() and rows.read_bytes().count(b"\n") >= 3:
+            break
+        time.sleep(0.005)
+    os.kill(run.pid, signal.SIGKILL)
+    status, errors = run.wait()
+    assert status == -signal.SIGKILL, errors
+    run_grpo(cut, resume=True)
+
+    assert files(whole.out / "rollouts") == files(cut.out / "rollouts")
+    assert [row.step for row in folder.read_distillation()] == list(range(1, 13))
+    weights = "checkpoints/step_000012/model.safetensors"
+    assert (whole.out / weights).read_bytes() == (cut.out / weights).read_bytes()
 
 
 def test_one_response_to_a_prompt_is_enough(
