@@ -3,7 +3,7 @@ from collections.abc import Callable
 import pytest
 
 from rubric_core import Grounding, JudgeResult, JudgeView, Outcome
-from rubric_judge import JudgeSetupError, LexicalConfig, ListwiseConfig
+from rubric_judge import LexicalConfig, ListwiseConfig
 from rubric_judge.pool.ray_actors import (
     PIECE_BYTES,
     JudgeActor,
@@ -27,12 +27,11 @@ def test_views_come_back_from_pieces_that_ray_does_not_share(
 
 
 @pytest.mark.anyio
-async def test_an_actor_refuses_a_judge_that_needs_whole_groups() -> None:
-    spec = ListwiseConfig(model="m", api_base="http://127.0.0.1:9/v1")
-    with pytest.raises(
-        JudgeSetupError, match="beside each other, and Ray's actors get them one"
-    ):
-        await JudgeActor(spec, SharedLimiter(None)).describe()
+async def test_an_actor_says_how_many_responses_its_judge_takes_together() -> None:
+    spec = ListwiseConfig(model="m", api_base="http://127.0.0.1:9/v1", max_group=5)
+    together = await JudgeActor(spec, SharedLimiter(None)).describe()
+    alone = await JudgeActor(LexicalConfig(), SharedLimiter(None)).describe()
+    assert (together.max_group, alone.max_group) == (5, None)
 
 
 @pytest.mark.anyio
@@ -43,7 +42,7 @@ async def test_an_actor_judges_what_came_in_pieces_unless_nobody_waits_for_it(
     actor = JudgeActor(LexicalConfig(), SharedLimiter(None))
 
     async def judged(number: int, *, abandoned: str = "") -> JudgeResult | None:
-        *begun, last = pieces_of(make_view(grounding=Grounding("é" * length)))
+        *begun, last = pieces_of((make_view(grounding=Grounding("é" * length)),))
         if abandoned == "first":
             await actor.abandon(number)
         for place, piece in enumerate(begun):
@@ -52,7 +51,10 @@ async def test_an_actor_judges_what_came_in_pieces_unless_nobody_waits_for_it(
             await actor.abandon(number)
         first, left = await actor.judge(number, last)
         rest = [await actor.give(number, place) for place in range(left)]
-        return joined([first, *rest]) if first else None
+        if not first:
+            return None
+        (result,) = joined([first, *rest])
+        return result
 
     for number in (1, 4):
         result = await judged(number)

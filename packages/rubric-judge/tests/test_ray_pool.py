@@ -19,18 +19,21 @@ from rubric_core import (
 )
 from rubric_judge import (
     JudgeConfig,
+    JudgePool,
     JudgeSetupError,
     Ledger,
     LexicalConfig,
     LimitsConfig,
+    ListwiseConfig,
     PluginConfig,
+    load_judge,
 )
 from rubric_judge.models.limits import LimiterStatistics
 from rubric_judge.pool.ray_actors import LimiterActor
 from rubric_judge.pool.ray_pool import RayJudgePool
 from rubric_judge.pool.ray_start import start_ray
 from rubric_judge.pool.schedule import Hedging
-from rubric_judge.testing import FakeEndpoint, Fault
+from rubric_judge.testing import FakeEndpoint, Fault, marked, marked_share
 
 ViewFactory = Callable[..., JudgeView]
 pytestmark = [
@@ -418,6 +421,30 @@ async def test_slots_of_a_dead_actor_are_given_back(
                 cluster.kill(pool._judges[0].actor)
             assert pool.statistics().by_outcome == {Outcome.SCORED: 8}
             await idle(pool)
+
+
+@pytest.mark.slow
+async def test_a_judge_of_groups_gets_all_responses_to_a_task_in_one_call(
+    cluster: ModuleType, make_view: ViewFactory, tmp_path: Path
+) -> None:
+    del cluster
+    views = [
+        make_view(marked(f"Answer {n}.", view=n, share=n / 8), task_id=f"{n % 2:016x}")
+        for n in range(8)
+    ]
+    with FakeEndpoint(marked_share) as endpoint, Ledger(tmp_path / "ledger") as ledger:
+        spec = ListwiseConfig(
+            model="openai/fake", api_base=endpoint.url, transport="direct"
+        )
+        async with RayJudgePool(spec, actors=2, micro_batch=2, ledger=ledger) as pool:
+            assert pool.judges_groups
+            remote = await pool.judge_all(views)
+            assert endpoint.counts.total() == 2
+            assert await pool.judge_all(views) == remote  # from the ledger
+            assert endpoint.counts.total() == 2
+        local = await JudgePool(load_judge(spec)).judge_all(views)
+    assert [result.scores for result in remote] == [result.scores for result in local]
+    assert {result.outcome for result in remote} == {Outcome.SCORED}
 
 
 @pytest.mark.slow

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import sys
+from collections import Counter
+from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
@@ -11,12 +13,20 @@ import structlog
 import yaml
 
 from rubric_core import Decoding, write_tasks
+from rubric_eval.answers.store import read_answers
 from rubric_eval.cli import main
 from rubric_eval.cli.app import DecodingOptions
 from rubric_eval.lm_tasks import TASKS_PATH
-from rubric_eval.records.files import read_run
+from rubric_eval.records.files import ScoreRow, iterate_rows, read_run
 from rubric_eval.records.inputs import EvalFolder
-from rubric_judge.testing import FakeCall, FakeEndpoint, Fault, ServedModel
+from rubric_judge.testing import (
+    FakeCall,
+    FakeEndpoint,
+    Fault,
+    ServedModel,
+    marked,
+    marked_share,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -104,6 +114,51 @@ def test_a_model_is_evaluated_and_judged_again(
         "lexical",
         "stern",
     ]
+
+
+def test_a_judge_of_groups_scores_the_samples_of_a_seed_beside_each_other(
+    command: Command, files: Files, tasks: tuple[Task, ...]
+) -> None:
+    numbers = count()
+
+    def answer(_: FakeCall) -> str:
+        number = next(numbers)
+        return marked(f"Answer {number}.", view=number, share=number % 8 / 8)
+
+    sampling = ("--samples", 3, "--seeds", 0, 1, "--temperature", 1)
+    with (
+        FakeEndpoint(marked_share) as endpoint,
+        FakeEndpoint(served=ServedModel(answer=answer, name="policy")) as model,
+    ):
+        judge = files.out.parent / "beside.yaml"
+        judge.write_text(
+            f"type: listwise\nmodel: openai/fake\napi_base: {endpoint.url}\n"
+            "transport: direct\n",
+            encoding="utf-8",
+        )
+        asked = ("--tasks", files.tasks, "--judge", judge, "--out", files.out)
+        assert command("heldout", _model(model), *asked, *sampling) == 0
+        _, *calls = endpoint.calls  # the first asks whether it is there
+        sizes = Counter(len(call.responses) for call in calls)
+
+    assert sizes == {3: 2 * len(tasks)}
+    folder = EvalFolder(files.out)
+    for seed in (0, 1):
+        texts = {
+            (row.task_id, row.sample): row.text
+            for row in read_answers(folder.answers("policy", seed))
+        }
+        scores = [
+            row
+            for _, row in iterate_rows(
+                folder.scores("beside", "policy", seed), ScoreRow
+            )
+        ]
+        assert len(scores) == 3 * len(tasks)
+        for row in scores:
+            share = re.search(r"earns ([0-9.]+)", texts[row.task_id, row.sample] or "")
+            assert share is not None
+            assert row.reward == pytest.approx(float(share[1]))
 
 
 def test_a_wrong_judge_file_writes_nothing_and_locks_nothing(

@@ -6,7 +6,6 @@ import pytest
 
 from rubric_core import ConfigError
 from rubric_eval.scores.scoring import read_judges
-from rubric_judge import JudgeSetupError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -70,15 +69,3 @@ def test_what_is_kept_of_a_judge_says_how_it_judges_and_not_where(
         [str(_file(tmp_path, "hybrid.yaml", text.replace("0.2", "0.3")))]
     )
     assert other.entry.fingerprint != judge.entry.fingerprint
-
-
-def test_a_judge_whose_scores_depend_on_the_other_answers_is_refused(
-    tmp_path: Path,
-) -> None:
-    path = _file(
-        tmp_path, "beside.yaml", "type: listwise\nmodel: m\napi_base: http://h/v1\n"
-    )
-    with pytest.raises(
-        JudgeSetupError, match="beside each other, and held-out answers are judged"
-    ):
-        read_judges([str(path)])

@@ -250,6 +250,7 @@ class Work:
             expected=self.plan.answers,
             max_unavailable_frac=self.plan.max_unavailable_frac,
             on_judged=partial(self.progress.on_judged, judge, model),
+            samples=self.plan.samples,
         )
 
         async def score_and_write() -> None:

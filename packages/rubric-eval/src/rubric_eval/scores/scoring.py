@@ -1,8 +1,8 @@
 """Named judges, and the scoring of one model by one judge, written when all answers are judged."""
 
 import re
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -26,7 +26,7 @@ from rubric_eval.records.files import (
 from rubric_eval.records.inputs import EvalFolder
 from rubric_eval.records.run import JudgeEntry, criteria_z, reward_of
 from rubric_judge import JudgePool, JudgeSpec, load_replicas, read_judge_spec
-from rubric_judge.judges.capabilities import fingerprint, refuse_groups
+from rubric_judge.judges.capabilities import fingerprint
 
 _NAMED = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]{0,63})=(.+)", re.DOTALL)
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
@@ -106,7 +106,6 @@ def _name_and_path(text: str) -> tuple[str, Path]:
 def _judge(name: str, path: Path) -> NamedJudge:
     spec = read_judge_spec(path)
     replicas = load_replicas(spec)
-    refuse_groups(replicas[0], by="held-out answers are judged each alone")
     identity = fingerprint(replicas[0])
     names: dict[str, JsonValue] = {
         "judge": replicas[0].name,
@@ -130,8 +129,8 @@ def _settings(spec: JudgeSpec) -> dict[str, JsonValue]:
     return settings
 
 
-_Content = tuple[str, Answer]
-"""Task and answer, on which a judgement depends."""
+_Content = tuple[str, Answer, int]
+"""Task, answer and group, on which a judgement depends; the group is 0 of single answers."""
 _Listener = Callable[[JudgeResult], None]
 
 
@@ -139,7 +138,8 @@ class AnswerJudge:
     """One judge for the answers of all models.
 
     The same answer to the same question by any model is judged once: the pool's ledger has the
-    judgements that exist already, and those in progress are waited for.
+    judgements that exist already, and those in progress are waited for. A judge of groups scores
+    all answers of one call to a question beside each other, and again in every group they are in.
     """
 
     def __init__(self, pool: JudgePool, tasks: Mapping[str, Task]) -> None:
@@ -153,6 +153,9 @@ class AnswerJudge:
         """Tasks by id."""
         self.at_once = pool.statistics().limit
         """Most calls in flight."""
+        self.judges_groups = pool.judges_groups
+        """Whether answers must be given group by group, a call for each."""
+        self._groups = 0
         self._pool = pool
         self._listeners: dict[_Content, list[_Listener]] = {}
 
@@ -189,7 +192,9 @@ class AnswerJudge:
             for listener in self._listeners.pop(contents[position]):
                 listener(result)
 
-        views = [self.tasks[task_id].judge_view(answer) for task_id, answer in contents]
+        views = [
+            self.tasks[task_id].judge_view(answer) for task_id, answer, _ in contents
+        ]
         await self._pool.judge_all(views, on_result=tell)
         if left:  # answers that another call has judged
             await all_settled.wait()
@@ -198,9 +203,10 @@ class AnswerJudge:
         self, answers: Sequence[AnswerRow], settle: Callable[[int, JudgeResult], None]
     ) -> list[_Content]:
         """Register for results, and return the contents that are not being judged yet."""
+        self._groups += self.judges_groups
         contents: list[_Content] = []
         for index, answer in enumerate(answers):
-            content = answer.task_id, answer.answer
+            content = answer.task_id, answer.answer, self._groups
             if content not in self._listeners:
                 self._listeners[content] = []
                 contents.append(content)
@@ -231,11 +237,17 @@ class Scoring:
     max_unavailable_frac: float
     on_judged: Callable[[], object]
     """Called as each answer has its judgement, or is known to have none."""
+    samples: int = 1
+    """Answers of a seed to each question, which a judge of groups scores beside each other."""
     scores: dict[_Place, ScoreRow] = field(default_factory=dict["_Place", "ScoreRow"])
     judgements: dict[_Place, ReasoningRow] = field(
         default_factory=dict["_Place", "ReasoningRow"]
     )
     _failures: Failures = field(default_factory=Failures)
+    _groups: defaultdict[tuple[int, str], list[Answered]] = field(
+        default_factory=lambda: defaultdict[tuple[int, str], list[Answered]](list)
+    )
+    """Answers that wait for the others of their group, by seed and task."""
     _pending: int = 0
     """Number of answers that the judge was given and has not judged yet."""
     _judged: anyio.Event = field(default_factory=anyio.Event)
@@ -257,12 +269,29 @@ class Scoring:
                 written = [
                     (seed, answer) for seed, answer in batch if answer.text is not None
                 ]
-                if written:
-                    self._pending += len(written)
-                    group.start_soon(self._judge, written)
+                for together in self._calls(batch, written):
+                    self._pending += len(together)
+                    group.start_soon(self._judge, together)
                 await self._has_room(at_once)
         if not any(row.reward is not None for row in self.scores.values()):
             raise self._abort()
+
+    def _calls(
+        self, batch: Sequence[Answered], written: list[Answered]
+    ) -> Iterator[list[Answered]]:
+        """Yield what is judged in one call: the batch, or each group that has become whole."""
+        if not self.answer_judge.judges_groups:
+            if written:
+                yield written
+            return
+        for seed, answer in batch:
+            members = self._groups[seed, answer.task_id]
+            members.append((seed, answer))
+            if len(members) == self.samples:
+                texts = [one for one in members if one[1].text is not None]
+                members.clear()
+                if texts:
+                    yield texts
 
     def write(self, *, seeds: Sequence[int], task_ids: Sequence[str]) -> None:
         """Write all rows, in the order of the questions.

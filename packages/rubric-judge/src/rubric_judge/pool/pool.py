@@ -11,6 +11,7 @@ import anyio
 from rubric_core import Judge, JudgeResult, JudgeView, Reason
 from rubric_judge.errors import JudgeSetupError
 from rubric_judge.judges.capabilities import (
+    GroupJudge,
     check,
     close,
     fingerprint,
@@ -148,6 +149,11 @@ class JudgePool:
     def fingerprint(self) -> str:
         """The identity of its judges' scores, for keys of a ledger."""
         return fingerprint(self._judge)
+
+    @property
+    def judges_groups(self) -> bool:
+        """Whether its judge scores the responses to a task that are given together in one call."""
+        return isinstance(self._judge, GroupJudge)
 
     @property
     def warm_call(self) -> bool:

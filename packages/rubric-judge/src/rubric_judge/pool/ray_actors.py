@@ -11,24 +11,24 @@ from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from functools import cached_property
 from itertools import count
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import anyio
 
 from rubric_core import Judge, JudgeView
 from rubric_judge.config import JudgeSpec
 from rubric_judge.judges.capabilities import (
+    GroupJudge,
     ReadsExcerpts,
     check,
     close,
     fingerprint,
-    refuse_groups,
     wants_warm_call,
 )
 from rubric_judge.judges.load import load_judge
 from rubric_judge.models.limits import Attempt, LimiterStatistics, LocalLimiter
 from rubric_judge.models.model_config import LimitsConfig
-from rubric_judge.pool.step import ask
+from rubric_judge.pool.step import ask_for
 
 PIECE_BYTES = 64 * 1024
 """Longest piece; Ray adds a few hundred bytes to it."""
@@ -54,6 +54,19 @@ def joined(pieces: Iterable[bytes]) -> Any:
     return pickle.loads(b"".join(pieces))  # noqa: S301  # as Ray unpickles every argument
 
 
+class Described(NamedTuple):
+    """What a judge says of itself, as an actor reports it."""
+
+    name: str
+    fingerprint: str
+    warm_call: bool
+    reads_excerpts: bool
+    """Whether it judges parts of a trace."""
+    max_group: int | None
+    """Most different responses to a task in one call; None of a judge of single responses."""
+    fails_apart: bool
+
+
 class JudgeActor:
     """One judge with its own client; keys come from the environment of its worker."""
 
@@ -66,16 +79,21 @@ class JudgeActor:
         self._unwanted = set[int]()
         """Numbers of judgements that were abandoned before they came, or as they ended."""
 
-    async def describe(self) -> tuple[str, str, bool, bool]:
-        """Return the judge's name, its fingerprint, and whether it wants a warm call, reads traces.
+    async def describe(self) -> Described:
+        """Return what the judge says of itself.
 
         Raises:
             JudgeSetupError, ConfigError, PluginError: as `load_judge`.
         """
         judge = self._judge
-        refuse_groups(judge, by="Ray's actors get them one by one")
-        reads_excerpts = isinstance(judge, ReadsExcerpts)
-        return judge.name, fingerprint(judge), wants_warm_call(judge), reads_excerpts
+        return Described(
+            judge.name,
+            fingerprint(judge),
+            wants_warm_call(judge),
+            isinstance(judge, ReadsExcerpts),
+            judge.max_group if isinstance(judge, GroupJudge) else None,
+            getattr(judge, "fails_apart", False),
+        )
 
     async def check(self) -> None:
         """Check that the endpoint is available.
@@ -86,7 +104,7 @@ class JudgeActor:
         await check(self._judge)
 
     async def take(self, number: int, place: int, piece: bytes) -> None:
-        """Keep a piece of a view that is too long for one call.
+        """Keep a piece of what is judged that is too long for one call.
 
         Args:
             number: the judgement; `judge` gets it with the last piece, once the others are here.
@@ -97,14 +115,14 @@ class JudgeActor:
             self._pieces.setdefault(number, {})[place] = piece
 
     async def judge(self, number: int, piece: bytes) -> tuple[bytes, int]:
-        """Judge one response.
+        """Judge one response, or a group of them in one call.
 
         Args:
             number: number of the judgement, in the process that asks.
-            piece: the last piece of the view.
+            piece: the last piece of the views.
 
         Returns:
-            The first piece of the result, and the number of further pieces for `give`; an empty
+            The first piece of the results, and the number of further pieces for `give`; an empty
             piece if nobody waits for the result any more.
         """
         earlier = self._pieces.pop(number, {})
@@ -112,12 +130,12 @@ class JudgeActor:
             self._unwanted.discard(number)
             return b"", 0
         pieces = [earlier[place] for place in sorted(earlier)]
-        view: JudgeView = joined([*pieces, piece])
+        views: tuple[JudgeView, ...] = joined([*pieces, piece])
         first = b""
         rest = list[bytes]()
         try:
             with anyio.CancelScope() as self._running[number]:
-                first, *rest = pieces_of(await ask(self._judge, view))
+                first, *rest = pieces_of(await ask_for(self._judge, views))
         finally:
             del self._running[number]
         if rest:

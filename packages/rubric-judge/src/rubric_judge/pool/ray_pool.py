@@ -6,7 +6,7 @@ are those of the pool, and stay in the process that calls it.
 
 import asyncio
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from importlib import import_module
 from itertools import count
 from typing import Any, cast, get_args
@@ -27,9 +27,10 @@ from rubric_judge.models import chat, model_config
 from rubric_judge.pool import ray_actors
 from rubric_judge.pool.ledger.store import Ledger
 from rubric_judge.pool.pool import JudgePool
-from rubric_judge.pool.ray_actors import SharedLimiter
+from rubric_judge.pool.ray_actors import Described, SharedLimiter
 from rubric_judge.pool.ray_start import start_ray
 from rubric_judge.pool.schedule import Hedging
+from rubric_judge.pool.step import without_answer
 
 _MOST_ACTORS = 2
 """Actors that get one judgement before the judgement itself is taken for the cause of death."""
@@ -66,22 +67,42 @@ class RemoteJudge:
         self.fingerprint = ""
         self.warm_call = False
         self.reads_excerpts = False
+        self.fails_apart = False
         self.actor: Any = self._new_actor()
+
+    def take(self, described: Described) -> None:
+        """Take what one actor reports for all; of a judge of groups this is one too."""
+        self.name = described.name
+        self.fingerprint = described.fingerprint
+        self.warm_call = described.warm_call
+        self.reads_excerpts = described.reads_excerpts
+        if described.max_group is not None:
+            self.max_group = described.max_group
+            self.fails_apart = described.fails_apart
+            self.judge_group = self._judge_together
 
     async def judge(self, view: JudgeView) -> JudgeResult:
         """Judge one response."""
+        (result,) = await self._judge_together((view,))
+        return result
+
+    async def _judge_together(self, views: Sequence[JudgeView]) -> list[JudgeResult]:
+        """Judge views in one call of the actor."""
         for _ in range(_MOST_ACTORS):
             actor = self.actor
             try:
-                return await self._ask(actor, view)
+                return [*await self._ask(actor, tuple(views))]
             except self._ray.exceptions.RayActorError:
                 self._replace(actor)
-        return JudgeResult.unavailable(
+        detail = f"{_MOST_ACTORS} Ray actors died with this judgement; see their logs"
+        lost = without_answer(
+            len(views),
             Reason.JUDGE_ERROR,
             judge=self.name,
+            detail=detail,
             attempts=_MOST_ACTORS,
-            detail=f"{_MOST_ACTORS} Ray actors died with this judgement; see their logs",
         )
+        return [*lost]
 
     def refuse_excerpt(self, view: JudgeView) -> str:
         """Return why no part of a trace can be judged; the judge in the actor says the rest."""
@@ -120,9 +141,11 @@ class RemoteJudge:
         )
         return actor_class.remote(self._spec, limiter)
 
-    async def _ask(self, actor: Any, view: JudgeView) -> JudgeResult:
+    async def _ask(
+        self, actor: Any, views: tuple[JudgeView, ...]
+    ) -> Sequence[JudgeResult]:
         number = next(self._numbers)
-        *earlier, last = ray_actors.pieces_of(view)
+        *earlier, last = ray_actors.pieces_of(views)
         try:
             taking = [
                 actor.take.remote(number, place, piece)
@@ -152,8 +175,8 @@ class RayJudgePool(JudgePool, chat.ClosesItself):
 
     It connects to a running cluster (`RAY_ADDRESS`, or one on this machine), or starts one here.
     Each actor holds up to `micro_batch` responses, the responses to one task stay with one actor,
-    and one limiter serves them all. A dead actor is replaced, and its unfinished judgements are
-    given to the new one, once.
+    and one limiter serves them all. A `GroupJudge` gets the responses to a task in one call. A dead
+    actor is replaced, and its unfinished judgements are given to the new one, once.
 
     The judge's configuration crosses to the workers; keys do not. An actor reads them from its own
     worker's environment, so they must be set on every node before Ray starts there.
@@ -240,16 +263,14 @@ class RayJudgePool(JudgePool, chat.ClosesItself):
 
     def _describe(self) -> None:
         try:
-            described = self._ray.get(self._judges[0].actor.describe.remote())
+            described: Described = self._ray.get(
+                self._judges[0].actor.describe.remote()
+            )
         except self._ray.exceptions.RayTaskError as error:
             # Ray's error quotes the worker's stack; the cause is the exception raised there.
             raise error.cause from None
         for judge in self._judges:
-            name, identity, warm_call, reads_excerpts = described
-            judge.name = name
-            judge.fingerprint = identity
-            judge.warm_call = warm_call
-            judge.reads_excerpts = reads_excerpts
+            judge.take(described)
 
     def _end(self) -> None:
         for judge in self._judges:

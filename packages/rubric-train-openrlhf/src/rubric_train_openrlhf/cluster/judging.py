@@ -18,6 +18,7 @@ import structlog
 from rubric_core import Answer, JudgeResult, JudgeView, Outcome, Pooling, Reason, Task
 from rubric_judge import JudgePool, Ledger, load_replicas
 from rubric_judge.config import is_program
+from rubric_judge.errors import JudgeSetupError
 from rubric_judge.pool.ray_pool import RayJudgePool
 from rubric_train_openrlhf.cluster.sampling.samples import JudgementId, Verdict
 from rubric_train_openrlhf.config.sections import AuditConfig, JudgingConfig
@@ -48,7 +49,11 @@ _Pool = JudgePool | RayJudgePool
 
 
 def _pool(judging: JudgingConfig | AuditConfig, ledger: Ledger) -> _Pool:
-    """Start a judge: a program where it is called, any other in actors of Ray."""
+    """Start a judge: a program where it is called, any other in actors of Ray.
+
+    Raises:
+        JudgeSetupError: as `refuse_groups`, and as the pools.
+    """
     options: dict[str, Any] = {
         "micro_batch": judging.micro_batch,
         "hedge": judging.hedge,
@@ -57,7 +62,9 @@ def _pool(judging: JudgingConfig | AuditConfig, ledger: Ledger) -> _Pool:
     if is_program(judging.spec):
         replicas = load_replicas(judging.spec)
         return JudgePool(replicas, workers=judging.workers, **options)
-    return RayJudgePool(judging.spec, actors=judging.workers, **options)
+    pool = RayJudgePool(judging.spec, actors=judging.workers, **options)
+    refuse_groups(pool)
+    return pool
 
 
 class JudgeSide:
@@ -264,6 +271,25 @@ class JudgeSide:
                 self._warming[view.task_id] = this
         (result,) = await self.pool.judge_all([view], deadline_s=self._deadline_s)
         return result
+
+
+def refuse_groups(pool: JudgePool) -> None:
+    """Refuse a judge of whole groups.
+
+    An engine asks for the verdict of each response as it ends, in so many places as the judge
+    takes calls. Groups that wait for their last member would hold the places that it needs. And a
+    response that is drawn again, because its engine died, would change verdicts on the others of
+    its group that were given before.
+
+    Raises:
+        JudgeSetupError: it is one.
+    """
+    if pool.judges_groups:
+        raise JudgeSetupError(
+            f"the judge {pool.name!r} scores the responses to a task beside each other, and the "
+            "engines of a cluster hand over each response as it ends, and wait for its verdict: "
+            "give a judge of single responses, such as `type: llm`, or train with `backend: local`"
+        )
 
 
 class JudgeCoordinator:

@@ -17,8 +17,18 @@ from rubric_core import (
     UnavailableRewardError,
     group_advantages,
 )
-from rubric_judge import JudgeSetupError, LexicalJudge
-from rubric_train_openrlhf.cluster.judging import JudgeCoordinator, JudgeSide
+from rubric_judge import (
+    JudgePool,
+    JudgeSetupError,
+    LexicalJudge,
+    ListwiseConfig,
+    load_judge,
+)
+from rubric_train_openrlhf.cluster.judging import (
+    JudgeCoordinator,
+    JudgeSide,
+    refuse_groups,
+)
 from rubric_train_openrlhf.cluster.sampling.samples import JudgementId
 from rubric_train_openrlhf.errors import ClusterError, JudgeAbortError, TrainConfigError
 from rubric_train_openrlhf.run.records import JudgementRow
@@ -144,6 +154,17 @@ async def test_weights_by_contrast_and_dropout_are_those_of_a_local_run(
     assert credit.figures.moved_weight_frac == local.figures.moved_weight_frac
     assert local.figures.moved_weight_frac
     await coordinator.aclose()
+
+
+async def test_a_judge_of_groups_is_refused_with_the_reason() -> None:
+    spec = ListwiseConfig(model="m", api_base="http://127.0.0.1:9/v1")
+    pool = JudgePool(load_judge(spec))
+
+    with pytest.raises(JudgeSetupError, match=r"hand over each .* `backend: local`"):
+        refuse_groups(pool)
+
+    refuse_groups(JudgePool(LexicalJudge()))
+    await pool.aclose()
 
 
 async def test_a_verdict_is_a_reward_and_a_name(
