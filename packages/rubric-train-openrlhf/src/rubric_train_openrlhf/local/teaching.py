@@ -9,6 +9,7 @@ from typing import Final
 
 from rubric_core import Criterion, Task
 from rubric_core.schema.context import Section, as_message, as_plain_text
+from rubric_core.schema.conversation import messages_of
 from rubric_train_openrlhf.config.method import Shown
 
 _RUBRIC_HEADING: Final = "What a full answer does"
@@ -22,10 +23,19 @@ class TeacherView:
     question: str = field(repr=False)
     sections: tuple[Section, ...] = field(repr=False)
     """Sections that the student may look up, then the passage, then the rubric."""
+    conversation: bool = field(default=False, repr=False)
+    """Whether the question is a conversation of several messages, written as one text."""
+
+    @property
+    def messages(self) -> list[dict[str, str]]:
+        """The prompt as a chat, as the student's: the last message has the sections."""
+        return messages_of(
+            self.question, self.sections, is_conversation=self.conversation
+        )
 
     @property
     def message(self) -> str:
-        """The prompt as the one message of a chat, in the words of an open-book question."""
+        """The prompt as one text, in the words of an open-book question."""
         return as_message(self.question, self.sections)
 
     @property
@@ -47,7 +57,9 @@ def teacher_view(task: Task, *, shown: Shown) -> TeacherView:
     if shown != "passage":
         lines = "\n".join(f"- {_demand(criterion)}" for criterion in task.rubric)
         sections.append(_section(task, _RUBRIC_HEADING, lines))
-    return TeacherView(task.task_id, task.question, tuple(sections))
+    return TeacherView(
+        task.task_id, task.question, tuple(sections), conversation=task.conversation
+    )
 
 
 def _section(task: Task, heading: str, text: str) -> Section:

@@ -35,8 +35,8 @@ class Asked(Protocol):
         ...
 
     @property
-    def message(self) -> str:
-        """All of the prompt, as the one message of a chat."""
+    def messages(self) -> list[dict[str, str]]:
+        """All of the prompt, as a chat."""
         ...
 
     @property
