@@ -1,4 +1,4 @@
-"""What judges that ask other judges share: calls at once, draws, one bill, one end."""
+"""Shared parts of judges that ask other judges: calls at once, draws, one bill, one end."""
 
 import hashlib
 import json

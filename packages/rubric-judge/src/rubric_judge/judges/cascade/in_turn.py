@@ -1,4 +1,4 @@
-"""What both cascades share: judges in turn, with what their readings are worth."""
+"""The base of both cascades: judges in turn, with what their readings are worth."""
 
 import json
 import time
