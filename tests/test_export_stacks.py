@@ -181,6 +181,22 @@ def test_skyrl_steps_the_environment_of_each_row(
             assert made.step(answer)["reward"] == pytest.approx(reward)
 
 
+def test_the_functions_for_slime_judge_the_rows(
+    script: Callable[[str], ModuleType], tasks: dict[str, Task]
+) -> None:
+    """By the interface that the adapter's own test has from snapshots: there is no wheel."""
+    interface = ROOT / "packages/rubric-judge/tests/adapters/test_slime.py"
+    stack = loaded(interface, "interface_of_slime")
+    module = script("slime")
+    module.write_rows()
+    rows = map(json.loads, module.ROWS.read_text("utf-8").splitlines())
+    for number, row in enumerate(rows):
+        for answer, reward in ((tasks[row["label"]].reference_answer, 1.0), (FALSE, 0)):
+            sample = stack.Sample(group_index=number, response=answer, **row)
+            found = asyncio.run(module.reward(stack.arguments(), sample))
+            assert found == pytest.approx(reward)
+
+
 def test_inspect_ai_scores_an_evaluation(
     folder: Path, script: Callable[[str], ModuleType], tasks: dict[str, Task]
 ) -> None:

@@ -41,7 +41,8 @@ def export(  # noqa: PLR0913  # each is an option of the command
 
     Args:
         dataset: Dataset folder.
-        to: Stacks that it is for, one or more: verifiers, nemo-gym, harbor.
+        to: Stacks that it is for, one or more: verifiers (for prime-rl too), nemo-gym, harbor, trl,
+            verl, skyrl, slime (for miles too), inspect-ai.
         out: Folder to write, which is not there yet.
         judge: YAML file of the judge that rewards answers; that of claims, which needs no model, if
             left out.

@@ -1,4 +1,4 @@
-"""Stacks that are given a file of Python: TRL, verl, SkyRL, inspect_ai."""
+"""Stacks that are given a file of Python: TRL, verl, SkyRL, slime and miles, inspect_ai."""
 
 from __future__ import annotations
 
@@ -36,6 +36,12 @@ TARGETS = (
         "skyrl==0.3.0",
         "python with_skyrl.py trainer.policy.model.path=MODEL \\\n"
         "    trainer.placement.policy_num_gpus_per_node=8 generator.inference_engine.num_engines=8",
+    ),
+    _target(
+        "slime",
+        "slime 624b824, miles 31f1ca9",
+        'PYTHONPATH=/root/Megatron-LM python with_slime.py "${{MODEL_ARGS[@]}}" \\\n'
+        "    --hf-checkpoint MODEL --ref-load MODEL_torch_dist",
     ),
     _target(
         "inspect-ai",
