@@ -195,7 +195,9 @@ def test_a_lost_judgement_is_an_error_of_the_rollout_and_no_zero(
 ) -> None:
     pytest.importorskip("verifiers.v1")
     write_rows(tmp_path, id=task.task_id)
-    with FakeEndpoint(1.0, faults={Fault.SERVER_ERROR: 1.0}) as endpoint:
+    # The first call asks whether the judge is there.
+    faults = [None, *[Fault.SERVER_ERROR] * 20]
+    with FakeEndpoint(1.0, faults=faults) as endpoint:
         (tmp_path / "judge.yaml").write_text(
             f"type: llm\nmodel: openai/fake\napi_base: {endpoint.url}\n"
             "max_transport_attempts: 1\n",
@@ -211,7 +213,8 @@ def test_a_lost_judgement_is_an_error_of_the_rollout_and_no_zero(
     assert [trace["rewards"]["rubric-rewards"] for trace in traces] == [None] * 3
     errors = [trace["errors"][-1] for trace in traces]
     assert {error["type"] for error in errors} == {"TaskError"}
-    assert all("UnavailableRewardError" in error["message"] for error in errors)
+    messages = [error["message"] for error in errors]
+    assert all("UnavailableRewardError" in message for message in messages), messages
     assert not any(trace["ok"] for trace in traces)
 
 
