@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -856,3 +857,22 @@ def test_the_functions_for_slime_judge_the_rows_that_the_launcher_writes(
     assert given["--num-rollout"] == "2"  # of 4 tasks each, in two passes
     assert int(given["--global-batch-size"]) == len(samples)
     assert int(given["--n-samples-per-prompt"]) == 8
+
+
+def test_the_verifier_of_harbor_writes_rewards_beside_its_tests(
+    tasks: list[Task],
+) -> None:
+    tests, logs = Path("tests"), Path("logs")
+    for folder in (tests, logs):
+        folder.mkdir()
+    shutil.copy(EXAMPLES / "with_harbor.py", tests / "verify.py")
+    shutil.copy("judge.yaml", tests)
+    write_tasks(tests / "rubric_task.jsonl", tasks[:1])
+    (logs / "answer.md").write_text(ANSWER, encoding="utf-8")
+    command = [sys.executable, tests / "verify.py", logs / "answer.md", logs]
+
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stderr
+    written = json.loads((logs / "reward.json").read_text("utf-8"))
+    assert written == {"reward": 1.0, "rubric/loss": 1.0}
