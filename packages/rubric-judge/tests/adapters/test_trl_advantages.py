@@ -18,6 +18,7 @@ from rubric_core import (
     JudgeView,
     MissingExtraError,
     Reason,
+    RewardShapeError,
     Rubric,
     Task,
 )
@@ -216,6 +217,23 @@ def test_rewards_and_settings_without_effect_are_refused(
             rows,
             partial(kind, advantage="decouple"),
         )
+
+
+@pytest.mark.stacks
+@pytest.mark.filterwarnings("ignore")
+def test_judgements_of_other_rows_are_refused(trainer: Callable[..., Any]) -> None:
+    tasks = ragged()
+    rows = [{"prompt": task.question, "task_id": task.task_id} for task in tasks]
+
+    class Forgetful(trl_advantages.trainer_class()):
+        def take_judgements(self, records: Any) -> None:
+            super().take_judgements(records[:-1])
+
+    reward = rubric_reward(judge=ScriptedJudge(0.5), tasks=tasks)
+    trained = trainer(reward, rows, Forgetful)
+
+    with pytest.raises(RewardShapeError, match="8 completions and the judgements of 7"):
+        trained.train()
 
 
 @pytest.mark.stacks

@@ -7,12 +7,12 @@ methods that TRL may change, and so takes one series of releases.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, cast
 
-from rubric_core import ConfigError
-from rubric_core.reward.estimators import GroupAdvantages
+from rubric_core import ConfigError, RewardShapeError
+from rubric_core.reward.estimators import AdvantageEstimator, GroupAdvantages
 from rubric_judge.adapters import advantages, scoring
 from rubric_judge.adapters.trl import is_rubric_reward
 from rubric_judge.quality.criteria.record import JudgementRecord
@@ -30,7 +30,6 @@ class _RubricGRPOTrainer:
     """
 
     # What TRL's trainer has.
-    reward_funcs: Sequence[object]
     args: Any
     accelerator: Any
     model: Any
@@ -58,22 +57,11 @@ class _RubricGRPOTrainer:
         """
         self._estimator = advantages.estimator_of(advantage)
         self._records: list[JudgementRecord] = []
+        _check_arguments(self._estimator, args, options)
         super().__init__(*args, **options)
-        if len(self.reward_funcs) != 1 or not is_rubric_reward(self.reward_funcs[0]):
-            raise ConfigError(
-                "advantages by criterion are of one `rubric_reward(...)` without `beside`: other "
-                "rewards would have no part in them; write them as criteria of the rubrics, or "
-                "train with TRL's own GRPOTrainer",
-                location="reward_funcs",
-            )
-        scale = self.args.scale_rewards
-        if isinstance(self._estimator, GroupAdvantages) and scale == "batch":
-            raise ConfigError(
-                "scale_rewards='batch' is TRL's own: the estimator 'group' divides by the "
-                "deviation of a group ('group'), or not ('none')",
-                location="scale_rewards",
-            )
-        self._estimator = advantages.undivided(self._estimator, divides=scale != "none")
+        self._estimator = advantages.undivided(
+            self._estimator, divides=self.args.scale_rewards != "none"
+        )
 
     def take_judgements(self, records: Sequence[JudgementRecord]) -> None:
         """Keep the records of a batch, which the reward hands over."""
@@ -91,6 +79,11 @@ class _RubricGRPOTrainer:
             size = self.num_generations_eval
         if size == 1:  # an evaluation: nothing to compare, and TRL's zeros
             return output
+        if len(self._records) != local:
+            raise RewardShapeError(
+                f"{local} completions and the judgements of {len(self._records)}: the reward has "
+                "to judge each of a batch, and to be called by this trainer alone"
+            )
         gather = scoring.stack_module("accelerate.utils", install="trl").gather_object
         records: list[JudgementRecord] = gather(self._records)
         prompts = [row // size for row in range(len(records))]
@@ -101,6 +94,30 @@ class _RubricGRPOTrainer:
         output["advantages"] = mine.new_tensor(values[start : start + local])
         _replace_last(self._logs["advantages"], values.tolist())
         return output
+
+
+def _check_arguments(
+    estimator: AdvantageEstimator, args: Sequence[Any], options: Mapping[str, Any]
+) -> None:
+    """Refuse what would have no effect, before a model is loaded."""
+    arguments: dict[str, Any] = {**options}
+    arguments.update(zip(("model", "reward_funcs", "args"), args, strict=False))
+    rewards: object = arguments.get("reward_funcs")
+    several = cast("list[object]", rewards) if isinstance(rewards, list) else [rewards]
+    if len(several) != 1 or not is_rubric_reward(several[0]):
+        raise ConfigError(
+            "advantages by criterion are of one `rubric_reward(...)` without `beside`: other "
+            "rewards would have no part in them; write them as criteria of the rubrics, or "
+            "train with TRL's own GRPOTrainer",
+            location="reward_funcs",
+        )
+    scale = getattr(arguments.get("args"), "scale_rewards", "group")
+    if isinstance(estimator, GroupAdvantages) and scale == "batch":
+        raise ConfigError(
+            "scale_rewards='batch' is TRL's own: the estimator 'group' divides by the deviation "
+            "of a group ('group'), or not ('none')",
+            location="scale_rewards",
+        )
 
 
 def _replace_last(log: deque[float], values: Sequence[float]) -> None:
