@@ -15,6 +15,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from rubric_core import Criterion, Rubric, SftExample, read_tasks, write_tasks
+from rubric_core.schema.conversation import as_question
 from rubric_judge.testing import ScriptedJudge
 from rubric_train_openrlhf import write_report
 from rubric_train_openrlhf.config.method import SelfDistillation
@@ -29,6 +30,7 @@ from rubric_train_openrlhf.local.plan import describe_plan
 from rubric_train_openrlhf.local.start import run_grpo
 from rubric_train_openrlhf.local.teaching import teacher_view
 from rubric_train_openrlhf.policy import (
+    ChatCodec,
     SftConfig,
     TinyConfig,
     build_tiny_policy,
@@ -330,11 +332,13 @@ def test_a_teacher_prompt_without_room_is_refused(
 def test_what_is_shown_follows_the_setting(tasks: tuple[Task, ...]) -> None:
     task = tasks[3]
     passage = task.grounding.reveal()
-    both = teacher_view(task, shown="passage_and_rubric").message
+    (only,) = teacher_view(task, shown="passage_and_rubric").messages
+    both = only["content"]
+    assert only["role"] == "user"
     assert passage in both
     assert "- fn_3\n- left_3, right_3\n- returns, sum" in both
     assert both.endswith(f"Question: {task.question}")
-    assert passage not in teacher_view(task, shown="rubric").message
+    assert passage not in teacher_view(task, shown="rubric").plain_text
     assert "left_3, right_3\n" not in teacher_view(task, shown="passage").plain_text
     named = task.model_copy(
         update={
@@ -347,14 +351,34 @@ def test_what_is_shown_follows_the_setting(tasks: tuple[Task, ...]) -> None:
             )
         }
     )
-    assert "- Says D.\n- Name\n- c\n" in teacher_view(named, shown="rubric").message
+    assert "- Says D.\n- Name\n- c\n" in teacher_view(named, shown="rubric").plain_text
+
+
+def test_a_chat_template_is_given_what_is_shown_after_a_conversation(
+    tasks: tuple[Task, ...], policy: Policy
+) -> None:
+    """Sections go before the words of the last message, as a student's context does."""
+    tokenizer = policy.codec._tokenizer  # pyright: ignore[reportPrivateUsage]
+    tokenizer.chat_template = (
+        "{% for m in messages %}{{ m.role }}={{ m.content }};{% endfor %}"
+    )
+    codec = ChatCodec(tokenizer)
+    question = as_question([("user", "Hi"), ("assistant", "Yes?"), ("user", "Why?")])
+    changes = {"question": question, "conversation": True}
+    task = tasks[0].model_copy(update=changes)
+
+    text = codec.prompt_text(teacher_view(task, shown="passage"))
+
+    assert text.startswith("user=Hi;assistant=Yes?;user=Read what was found")
+    assert "quokka0" in text
+    assert text.endswith("Question: Why?;")
 
 
 def test_a_template_that_quotes_the_passage_is_not_repeated(
     tasks: tuple[Task, ...], policy: Policy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(view: Any) -> None:
-        raise PolicyLoadError(f"it says: {view.message}", path=Path("model"))
+        raise PolicyLoadError(f"it says: {view.plain_text}", path=Path("model"))
 
     monkeypatch.setattr(policy.codec, "encode_prompt", refuse)
     method = SelfDistillation.model_validate(METHOD)

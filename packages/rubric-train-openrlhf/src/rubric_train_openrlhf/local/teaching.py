@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from rubric_core import Criterion, Task
-from rubric_core.schema.context import Section, as_message, as_plain_text
+from rubric_core.schema.context import Section, as_plain_text
 from rubric_core.schema.conversation import messages_of
 from rubric_train_openrlhf.config.method import Shown
 
@@ -28,15 +28,10 @@ class TeacherView:
 
     @property
     def messages(self) -> list[dict[str, str]]:
-        """The prompt as a chat, as the student's: the last message has the sections."""
+        """The prompt as a chat, in the words of an open-book question."""
         return messages_of(
             self.question, self.sections, is_conversation=self.conversation
         )
-
-    @property
-    def message(self) -> str:
-        """The prompt as one text, in the words of an open-book question."""
-        return as_message(self.question, self.sections)
 
     @property
     def plain_text(self) -> str:
