@@ -63,7 +63,7 @@ class Draw:
     source: AuditSource
     step: int
     training: Mapping[Place, JudgeResult]
-    """What the training judge said of each."""
+    """Results of the training judge, one for each."""
 
     @property
     def asked(self) -> list[Place]:
