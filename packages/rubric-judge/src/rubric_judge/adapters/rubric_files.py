@@ -29,14 +29,14 @@ def task_files(path: Path) -> tuple[Path, ...]:
     """
     if path.is_dir():
         names = (*_SPLITS, "tasks.jsonl")
-        found = tuple(path / name for name in names if (path / name).is_file())
-        if not found:
+        matches = tuple(path / name for name in names if (path / name).is_file())
+        if not matches:
             raise ConfigError(
                 f"{path}: a folder without {', '.join(names[:-1])} or {names[-1]}: name a dataset "
                 "folder, a file of tasks, or a .json or .toml file with one rubric",
                 location="rubrics",
             )
-        return found
+        return matches
     if not path.exists():
         raise ConfigError(no_such_file(path), location="rubrics")
     return (path,) if path.suffix.lower() in _OF_TASKS else ()
@@ -65,7 +65,9 @@ def one_rubric(path: Path) -> list[dict[str, object]]:
         # The reader joins a rubric without a question to each of these.
         questions.write_text(json.dumps({"question": "any"}) + "\n", encoding="utf-8")
         options = ImportOptions(questions=questions)
-        rubrics = [one.task for one in import_tasks("criteria", path, options=options)]
+        rubrics = [
+            entry.task for entry in import_tasks("criteria", path, options=options)
+        ]
     if len(rubrics) != 1:
         raise RubricFileError(f"holds {len(rubrics)} rubrics, not one", path=path)
     return rubrics[0].rubric.reveal()
@@ -76,5 +78,6 @@ def _is_paper(criteria: object) -> bool:
     if not isinstance(criteria, list):
         return False
     return all(
-        isinstance(one, dict) and "id" in one for one in cast("list[object]", criteria)
+        isinstance(entry, dict) and "id" in entry
+        for entry in cast("list[object]", criteria)
     )

@@ -107,11 +107,11 @@ def _v1() -> Any:
     v1 = stack_module("verifiers.v1", install=_INSTALL)
     if missing := [name for name in _NEEDED if not hasattr(v1, name)]:
         try:
-            found = version("verifiers")
+            matches = version("verifiers")
         except PackageNotFoundError:
-            found = "of an unknown version"
+            matches = "of an unknown version"
         raise ConfigError(
-            f"verifiers {found} has no verifiers.v1.{missing[0]}: the judge `{_ID}` was written "
+            f"verifiers {matches} has no verifiers.v1.{missing[0]}: the judge `{_ID}` was written "
             f"for 0.4; pip install {_INSTALL}",
             location="verifiers",
         )

@@ -62,8 +62,8 @@ def print_report(report: FixtureReport) -> None:
             for name, expect, count, mean, worst, failures in report.rows()
         ),
     )
-    for one in report.failed[:_SHOWN]:
-        command.console().print(line_of(one), soft_wrap=True)
+    for entry in report.failed[:_SHOWN]:
+        command.console().print(line_of(entry), soft_wrap=True)
     if rates := report.rates():
         tpr, fpr = rates
         command.console().print(
@@ -78,11 +78,11 @@ def print_report(report: FixtureReport) -> None:
     command.console().print(f"{failed} of {len(report.checked)} failed")
 
 
-def line_of(one: Checked) -> str:
+def line_of(entry: Checked) -> str:
     """Return a failure in words, without the texts."""
-    fixture = one.fixture
-    reward = one.reward or 0.0
-    return f"{fixture.name} of task {fixture.task_id}: {reward:.3f} {one.problem}"
+    fixture = entry.fixture
+    reward = entry.reward or 0.0
+    return f"{fixture.name} of task {fixture.task_id}: {reward:.3f} {entry.problem}"
 
 
 def _percent(share: float | None) -> str:

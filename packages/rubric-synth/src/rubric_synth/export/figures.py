@@ -35,12 +35,14 @@ class Figures:
     @property
     def tested(self) -> int:
         """Number of tasks with fixtures."""
-        return len({one.fixture.task_id for one in self.report.checked})
+        return len({entry.fixture.task_id for entry in self.report.checked})
 
     @property
     def reasons(self) -> list[tuple[str, str, int]]:
         """Kind of answer, what was wrong with its reward, and for how many tasks."""
-        counts = Counter((one.fixture.name, one.problem) for one in self.report.failed)
+        counts = Counter(
+            (entry.fixture.name, entry.problem) for entry in self.report.failed
+        )
         return [(name, problem, count) for (name, problem), count in counts.items()]
 
     @property

@@ -121,7 +121,8 @@ def judge_files_of(judge: Path) -> dict[str, bytes]:
     for named in _texts(read_yaml(judge)):
         if not named or len(named) > _LONGEST_PATH or "\n" in named:
             continue
-        path, place = PurePath(named), judge.parent / named
+        path = PurePath(named)
+        place = judge.parent / named
         if path.is_absolute() or not place.exists():
             continue
         if place.is_dir() or ".." in path.parts or named == JUDGE_FILE:

@@ -40,7 +40,7 @@ TARGETS = (
     _target(
         "slime",
         "slime 624b824, miles 31f1ca9",
-        'PYTHONPATH=/root/Megatron-LM python with_slime.py "${{MODEL_ARGS[@]}}" \\\n'
+        'PYTHONPATH=MEGATRON python with_slime.py "${{MODEL_ARGS[@]}}" \\\n'
         "    --hf-checkpoint MODEL --ref-load MODEL_torch_dist",
     ),
     _target(

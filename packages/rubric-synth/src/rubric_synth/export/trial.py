@@ -43,7 +43,7 @@ async def tried(
     """
     by_id = {task.task_id: task for task in environment.tasks}
     report = await check_fixtures(environment.fixtures, by_id, judge, low=low)
-    failing = frozenset(one.fixture.task_id for one in report.failed)
+    failing = frozenset(entry.fixture.task_id for entry in report.failed)
     left_out = frozenset[str]() if keep_failing else failing
     if left_out:
         environment = without(environment, left_out)
@@ -75,7 +75,9 @@ def without(environment: Environment, task_ids: frozenset[str]) -> Environment:
             "`rubric-synth show`, choose another --judge, or export them with --keep-failing",
             location="judge",
         )
-    fixtures = [one for one in environment.fixtures if one.task_id not in task_ids]
+    fixtures = [
+        entry for entry in environment.fixtures if entry.task_id not in task_ids
+    ]
     return replace(environment, splits=splits, fixtures=fixtures)
 
 
