@@ -288,7 +288,7 @@ class Scoring:
             members = self._groups[seed, answer.task_id]
             members.append((seed, answer))
             if len(members) == self.samples:
-                texts = [one for one in members if one[1].text is not None]
+                texts = [pair for pair in members if pair[1].text is not None]
                 members.clear()
                 if texts:
                     yield texts

@@ -55,7 +55,7 @@ def joined(pieces: Iterable[bytes]) -> Any:
 
 
 class Described(NamedTuple):
-    """What a judge says of itself, as an actor reports it."""
+    """The words of a judge on itself, as an actor reports it."""
 
     name: str
     fingerprint: str
