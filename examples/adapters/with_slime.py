@@ -1,12 +1,12 @@
 """GRPO with slime or miles, rewarded by rubrics: this file is the reward, and starts the training.
 
     source scripts/models/qwen3-4B.sh
-    PYTHONPATH=/root/Megatron-LM python CHECKOUT/examples/adapters/with_slime.py \
-        "${MODEL_ARGS[@]}" --hf-checkpoint /root/Qwen3-4B --ref-load /root/Qwen3-4B_torch_dist
+    PYTHONPATH=MEGATRON python CHECKOUT/examples/adapters/with_slime.py \
+        "${MODEL_ARGS[@]}" --hf-checkpoint MODELS/Qwen3-4B --ref-load MODELS/Qwen3-4B_torch_dist
 
 The working folder is a checkout of slime, or of miles; `dataset/train.jsonl` and `judge.yaml` lie
-in it. What stands after the name of this file is handed to slime's `train.py`, and wins over what
-is set here. Checkpoints are in `runs/slime`, one for each pass over the tasks.
+in it; MEGATRON is a checkout of Megatron-LM. What stands after the name of this file is handed
+to slime's `train.py`, and wins over what is set here. Checkpoints are in `runs/slime`, one for each pass over the tasks.
 """
 
 import json

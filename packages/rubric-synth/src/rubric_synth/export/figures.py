@@ -20,7 +20,7 @@ class Family:
 
 @dataclass(frozen=True)
 class Figures:
-    """What is known of an environment's judge and rubrics."""
+    """Figures of an environment's judge and rubrics, for its card."""
 
     judge: str
     report: FixtureReport

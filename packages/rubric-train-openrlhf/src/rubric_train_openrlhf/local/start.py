@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rubric_judge.config import is_program
 from rubric_judge.ui.console.progress import Progress
 from rubric_train_openrlhf.config.train import TrainConfig
-from rubric_train_openrlhf.local.inputs import read_inputs
+from rubric_train_openrlhf.local.inputs import RunInputs, read_inputs
 from rubric_train_openrlhf.run.folder import RunFolder
 from rubric_train_openrlhf.run.live_summary import Watch, live_summary
 from rubric_train_openrlhf.run.records import (
@@ -88,8 +88,7 @@ def run_grpo(  # noqa: PLR0913  # two judges and three callbacks
         if judge is None and inputs.is_judge_asked(config):
             with progress.phase("asking the judge"):
                 probe_judge(config)
-        is_model = config.audit is not None and not is_program(config.audit.spec)
-        if audit_judge is None and is_model and inputs.has_steps_left(config):
+        if audit_judge is None and _is_audit_judge_asked(config, inputs):
             with progress.phase("asking the audit judge"):
                 probe_audit_judge(config)
         with progress.phase("loading torch"):
@@ -107,3 +106,9 @@ def run_grpo(  # noqa: PLR0913  # two judges and three callbacks
             trackers.start()
             train(run)
     return folder.read_summary()
+
+
+def _is_audit_judge_asked(config: TrainConfig, inputs: RunInputs) -> bool:
+    """Whether a model audits, and a step is left for it to audit."""
+    is_model = config.audit is not None and not is_program(config.audit.spec)
+    return is_model and inputs.has_steps_left(config)

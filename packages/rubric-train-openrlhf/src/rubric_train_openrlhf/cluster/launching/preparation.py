@@ -132,9 +132,8 @@ def prepare(
         first_step: int | None = 0
         if resumed:
             first_step = _last_state(folder, config=config, model=model, sha256=sha256)
-        if first_step is None:
-            return None
-        if resumed:
+            if first_step is None:
+                return None
             resuming.check_prompting(folder, prompting=codec.record)
         tasks = [task for book in books.values() for task in book.values()]
         # The judge's own process checks whether it is of this judge.
