@@ -6,7 +6,8 @@
 
 The working folder is a checkout of slime, or of miles; `dataset/train.jsonl` and `judge.yaml` lie
 in it; MEGATRON is a checkout of Megatron-LM. What stands after the name of this file is handed
-to slime's `train.py`, and wins over what is set here. Checkpoints are in `runs/slime`, one for each pass over the tasks.
+to slime's `train.py`, and wins over what is set here. Checkpoints are in `runs/slime`, one for
+each pass over the tasks.
 """
 
 import json
