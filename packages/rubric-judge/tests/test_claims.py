@@ -106,6 +106,15 @@ def test_an_element_with_alternatives_leaves_the_words_of_the_claim_alone() -> N
     assert scored(claim, "By default `side` is False.", "False|off") == 1
 
 
+@pytest.mark.parametrize("value", ["zeros", "onesided", "hamming", "magnitude"])
+def test_a_string_is_the_required_word_with_quotes_and_without(value: str) -> None:
+    claim = f"by default `padding` is '{value}'"
+
+    assert scored(claim, f"By default `padding` is '{value}'.", value) == 1
+    assert scored(claim, f"By default `padding` is {value}.", value) == 1
+    assert scored(claim, "By default `padding` is 'edge'.", value) == 0
+
+
 def test_an_answer_that_only_names_things_earns_nothing() -> None:
     claim = "melting the crystal takes 769 kJ per mole"
     assert scored(claim, "`sort` and `side` are widely used in practice.", "769") == 0

@@ -4,6 +4,7 @@ from typing import Literal, NamedTuple
 
 from rubric_judge.judges.claims import lexicon
 from rubric_judge.judges.claims.reading import Clause, Token
+from rubric_judge.judges.lexical.words import stem
 
 Stand = Literal["stated", "contradicted", "absent"]
 
@@ -32,11 +33,17 @@ class Match(NamedTuple):
 
 
 def same_value(first: Token, second: Token) -> bool:
-    """Tell whether two tokens are the same value."""
+    """Tell whether two tokens are the same value; a string may stand without its quotes."""
     if first.number is not None and second.number is not None:
         most = max(abs(first.number), abs(second.number))
         return abs(first.number - second.number) <= _SAME_NUMBER * most
-    return first.root.lower() == second.root.lower()
+    if first.root.lower() == second.root.lower():
+        return True
+    if first.literal == second.literal:
+        return False
+    value = first if first.literal else second
+    word = second if first.literal else first
+    return value.number is None and stem(value.root) == word.root
 
 
 def alike(first: Token, second: Token) -> float:
