@@ -6,6 +6,7 @@ import tempfile
 import zipfile
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -492,6 +493,117 @@ def test_a_formula_that_was_never_computed_is_a_missing_weight(tmp_path: Path) -
     error = _fails(path)
     assert ":3: row 3 has no weight" in error
     assert "a formula has a value only after a spreadsheet has saved the file" in error
+
+
+Rows = list[list[object]]
+
+
+def _saved(path: Path, rows: Rows, formats: dict[str, str] | None = None) -> Path:
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    for row in rows:
+        book.active.append(row)
+    for cell, shown in (formats or {}).items():
+        book.active[cell].number_format = shown
+    book.save(path)
+    return path
+
+
+WHOLE: list[object] = ["Question", "Criterion", "Weight", "Model answer"]
+
+
+@pytest.mark.parametrize(
+    ("value", "shown", "text"),
+    [
+        (0.475, "0.0%", "47.5%"),
+        (0.07, "0%", "7%"),
+        (-0.5, "0%;[Red]-0%", "-50%"),
+        (0.5, '0.0" % of all"', "0.5"),
+        (0.5, r"0.0\%", "0.5"),
+        (datetime(2026, 3, 1), "yyyy-mm-dd", "2026-03-01"),  # noqa: DTZ001
+        (datetime(2026, 3, 1), "d/m/yy h:mm", "2026-03-01 00:00:00"),  # noqa: DTZ001
+        (datetime(2026, 3, 1, 9), "d/m/yy", "2026-03-01 09:00:00"),  # noqa: DTZ001
+    ],
+)
+def test_a_workbooks_percentages_and_dates_are_read_as_they_are_shown(
+    tmp_path: Path, value: object, shown: str, text: str
+) -> None:
+    rows: Rows = [WHOLE, ["Q?", "a", 1, value]]
+    ((found,), _) = _read(_saved(tmp_path / "rubrics.xlsx", rows, {"D2": shown}))
+
+    assert found.task.reference_answer == text
+
+
+def test_weights_in_percent_and_others_do_not_mix_in_a_workbook(tmp_path: Path) -> None:
+    path = tmp_path / "rubrics.xlsx"
+    rows: Rows = [WHOLE, ["Q?", "a", 0.6], ["", "b", 40]]
+
+    assert ":3: the weight of row 3 is 40, and others" in _fails(
+        _saved(path, rows, {"C2": "0%"})
+    )
+    rows[2][2] = "40%"
+    ((found,), _) = _read(_saved(path, rows, {"C2": "0%"}))
+    assert [criterion.weight for criterion in found.task.rubric] == [60, 40]
+
+
+@pytest.mark.parametrize(
+    ("rows", "problem"),
+    [
+        ([["Q?", "a", "=1+1"], ["", "b", "=2*3"]], ":2: row 2 has no weight: cell C2"),
+        ([["Q?", '="a"', 1]], ":2: row 2 has no criterion: cell B2 holds a formula"),
+        ([["Q?", '="a"', "=1"]], ":2: row 2 has no criterion: cell B2 holds a formula"),
+        ([["Q?", "a", 1], [None, '="b"', "=1"]], ":3: row 3 has no criterion: cell B3"),
+        (
+            [["Q?", "a", 1, '="c"']],
+            ":2: row 2 has no reference: cell D2 holds a formula",
+        ),
+        ([["Q?", "a", 1, "#REF!"]], "cell D2 holds the error #REF!: put the formula"),
+        ([["#N/A", "a", 1]], ":2: row 2 has no question: cell A2 holds the error #N/A"),
+    ],
+)
+def test_a_cell_without_its_value_is_an_error(
+    tmp_path: Path, rows: Rows, problem: str
+) -> None:
+    assert problem in _fails(_saved(tmp_path / "rubrics.xlsx", [WHOLE, *rows]))
+
+
+def test_criteria_below_a_question_that_is_not_known_are_of_no_other(
+    tmp_path: Path,
+) -> None:
+    rows: Rows = [WHOLE, ["Q?", "a", 1], ['="Why"&"?"', "b", 1], [None, "c", 1]]
+    path = _saved(tmp_path / "rubrics.xlsx", rows)
+    rejected: list[RubricFileError] = []
+
+    (found,) = import_tasks("table", path, on_reject=rejected.append)
+
+    assert [criterion.description for criterion in found.task.rubric] == ["a"]
+    assert [error.line for error in rejected] == [3]
+
+
+def test_a_formula_that_was_computed_to_nothing_is_an_empty_cell(
+    tmp_path: Path,
+) -> None:
+    rows: Rows = [WHOLE, ["Q?", "a", 1, '=""'], [None, "b", 2]]
+    path = _saved(tmp_path / "rubrics.xlsx", rows)
+    sheet = "xl/worksheets/sheet1.xml"
+    with zipfile.ZipFile(path) as book:
+        parts = {name: book.read(name) for name in book.namelist()}
+    assert parts[sheet].count(b'<c r="D2"') == 1
+    # As Excel and LibreOffice save it.
+    parts[sheet] = parts[sheet].replace(b'<c r="D2"', b'<c r="D2" t="str"')
+    with zipfile.ZipFile(path, "w") as book:
+        for name, content in parts.items():
+            book.writestr(name, content)
+
+    ((found,), _) = _read(path)
+
+    assert found.task.reference_answer is None
+
+
+def test_an_error_that_a_spreadsheet_wrote_as_text_is_one(write: Write) -> None:
+    error = _fails(write(f"{HEAD}\nQ?,#DIV/0!,1\n"))
+
+    assert "row 2 has no criterion: cell B2 holds the error #DIV/0!" in error
 
 
 def test_a_workbook_that_unpacks_to_too_much_is_refused(

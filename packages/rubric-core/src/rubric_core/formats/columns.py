@@ -2,7 +2,7 @@
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -131,6 +131,7 @@ def find_header(
     path: Path,
     *,
     others: Sequence[str] = (),
+    lost: Collection[int] = (),
 ) -> Header:
     """Find the row of names and say what each column holds.
 
@@ -139,6 +140,7 @@ def find_header(
         named: `part=name` or `part=letter`, as the user says what a column holds.
         path: the file, for errors.
         others: names of the workbook's other sheets, for errors.
+        lost: places of columns with a cell that lost its value, which are not empty.
 
     Raises:
         ConfigError: a part or a column in `named` that does not exist.
@@ -150,7 +152,7 @@ def find_header(
         problem = "the table has no rows" + _elsewhere(others)
         raise RubricFileError(problem, path=path)
     body = [cells for cells in rows[place + 1 :] if not is_blank(cells)]
-    columns = _filled(rows[place], body)
+    columns = _filled(rows[place], body, lost)
     chosen: dict[str, list[Column]] = {}
     for part, name in choices:
         chosen.setdefault(part, []).append(_named_column(name, columns, part))
@@ -220,7 +222,9 @@ def _header_row(rows: Sequence[Sequence[Cell]], named: Sequence[str]) -> int | N
     return best
 
 
-def _filled(names: Sequence[Cell], body: Sequence[Sequence[Cell]]) -> list[Column]:
+def _filled(
+    names: Sequence[Cell], body: Sequence[Sequence[Cell]], lost: Collection[int]
+) -> list[Column]:
     """Return the columns that hold anything below their name, or have a part's own name."""
     width = max((len(cells) for cells in [names, *body]), default=0)
     columns = [Column(place, str(cell_at(names, place))) for place in range(width)]
@@ -228,6 +232,7 @@ def _filled(names: Sequence[Cell], body: Sequence[Sequence[Cell]]) -> list[Colum
         column
         for column in columns
         if _key(column.name) in PARTS
+        or column.place in lost
         or any(cell_at(cells, column.place) != "" for cells in body)
     ]
 

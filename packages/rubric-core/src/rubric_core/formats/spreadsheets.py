@@ -5,12 +5,13 @@ import re
 import zipfile
 from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, time
 from importlib import import_module
 from io import StringIO
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, cast
+from typing import Any, BinaryIO, NamedTuple
 from xml.etree.ElementTree import ParseError
 
 from rubric_core.errors import ConfigError, RubricFileError, needing_extra
@@ -33,8 +34,29 @@ _BROKEN = (
 )
 """Errors that openpyxl lets through where a workbook is not well formed."""
 
+_ERRORS = frozenset(
+    {"#CALC!", "#DIV/0!", "#N/A", "#NAME?", "#NULL!", "#NUM!", "#REF!", "#SPILL!"}
+    | {"#VALUE!"}
+)
+"""Texts in the place of a value that a spreadsheet could not compute."""
+_COMPUTED = "str"
+"""The type of a formula's cell whose value is a text, as "" is."""
+_FORMULA = "f"
+_UNCOMPUTED = (
+    "holds a formula that was never computed, for a formula has a value only after a "
+    "spreadsheet has saved the file: open it there and save it"
+)
+_NOT_DIGITS = re.compile(r'"[^"]*"|\\.|\[[^\]]*\]|[_*].')
+"""The parts of a number's format that are shown as they stand."""
+_PERCENT_DIGITS = 12
+
 Cell = str | float
-"""A number of an .xlsx, or a text without spaces around it; "" where there is nothing."""
+"""A number of an .xlsx, or a text without spaces around it; "" where there is nothing.
+
+What a workbook shows in percent, and its dates, are texts: 47.5%, 2026-03-01.
+"""
+Place = tuple[int, int]
+"""A cell's row and column, from 0."""
 
 
 class Sheet(NamedTuple):
@@ -48,6 +70,8 @@ class Sheet(NamedTuple):
     """The sheet's name, in a workbook."""
     others: tuple[str, ...] = ()
     """Names of the workbook's other sheets."""
+    faults: Mapping[Place, str] = {}
+    """Clauses on cells that should have a value and have none."""
 
 
 def read_sheet(path: Path, sheet: str | None = None) -> Sheet:
@@ -97,7 +121,13 @@ def _text_sheet(path: Path) -> Sheet:
         ) from None
     if named:
         rows[0] = []
-    return Sheet(rows, comma_decimals=delimiter == ";")
+    faults = {
+        (row, column): _failed(cell)
+        for row, cells in enumerate(rows)
+        for column, cell in enumerate(cells)
+        if isinstance(cell, str) and cell in _ERRORS
+    }
+    return Sheet(rows, comma_decimals=delimiter == ";", faults=faults)
 
 
 def _decoded(content: bytes, path: Path) -> str:
@@ -161,14 +191,51 @@ def _workbook_sheet(path: Path, sheet: str | None) -> Sheet:
         if not names:
             raise RubricFileError("the workbook holds no sheet of cells", path=path)
         name = names[0] if sheet is None else sheet
-        page = book[name]
-        page.reset_dimensions()  # some programs write sizes that are too small
         try:
-            rows = list(_values(page.iter_rows(values_only=True)))
+            cells = _cells(book, name)
+            file.seek(0)
+            formulas = _formulas(openpyxl.load_workbook(file, read_only=True), name)
         except _BROKEN as error:
             raise _unreadable(path, error) from None
     others = tuple(other for other in names if other != name)
-    return Sheet(rows, name=name, others=others)
+    rows = [[_value(cell) for cell in row] for row in cells]
+    faults = dict(_faults(cells, formulas))
+    return Sheet(rows, name=name, others=others, faults=faults)
+
+
+def _cells(book: Any, name: str) -> list[Sequence[Any]]:
+    page = book[name]
+    page.reset_dimensions()  # some programs write sizes that are too small
+    return list(page.iter_rows())
+
+
+def _formulas(book: Any, name: str) -> set[Place]:
+    """Return the places of the cells that hold a formula, in a book that was read with them."""
+    return {
+        (row, column)
+        for row, cells in enumerate(_cells(book, name))
+        for column, cell in enumerate(cells)
+        if cell.data_type == _FORMULA
+    }
+
+
+def _faults(
+    cells: Sequence[Sequence[Any]], formulas: set[Place]
+) -> Iterator[tuple[Place, str]]:
+    """Yield the cells whose value could not be computed, or never was."""
+    for row, line in enumerate(cells):
+        for column, cell in enumerate(line):
+            place = (row, column)
+            if cell.data_type == "e":
+                yield place, _failed(cell.value)
+            elif (
+                cell.value is None and cell.data_type != _COMPUTED and place in formulas
+            ):
+                yield place, _UNCOMPUTED
+
+
+def _failed(value: object) -> str:
+    return f"holds the error {value}: put the formula right, or write the value"
 
 
 def _check_size(file: BinaryIO, path: Path) -> None:
@@ -195,18 +262,18 @@ def _unreadable(path: Path, error: Exception) -> RubricFileError:
     )
 
 
-def _values(rows: Iterator[tuple[object, ...]]) -> Iterator[list[Cell]]:
-    for row in rows:
-        yield [_cell(value) for value in row]
-
-
-def _cell(value: object) -> Cell:
-    match value:
+def _value(cell: Any) -> Cell:
+    match cell.value:
         case None:
             return ""
-        case bool():
+        case bool() as value:
             return str(value).lower()
-        case int() | float():
-            return cast("float", value)
-        case _:
+        case int() | float() as value:
+            if "%" in _NOT_DIGITS.sub("", cell.number_format):
+                return f"{100 * value:.{_PERCENT_DIGITS}g}%"
+            return value
+        case datetime() as value if value.time() == time(0):
+            has_time = "h" in _NOT_DIGITS.sub("", cell.number_format).lower()
+            return str(value) if has_time else str(value.date())
+        case value:
             return str(value).strip()

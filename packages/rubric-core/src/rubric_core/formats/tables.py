@@ -91,7 +91,13 @@ def read_table(
         OSError: the file cannot be read.
     """
     sheet = read_sheet(path, options.sheet)
-    header = find_header(sheet.rows, options.columns, path, others=sheet.others)
+    header = find_header(
+        sheet.rows,
+        options.columns,
+        path,
+        others=sheet.others,
+        lost={column for _, column in sheet.faults},
+    )
     header = without(header, options.leave_out)
     reader = _Reader(path, sheet, header, options)
     groups = reader.groups()
@@ -144,7 +150,8 @@ class _Reader:
         section = ""
         first = self.header.row + 1
         for number, cells in enumerate(self.sheet.rows[first:], first + 1):
-            if is_blank(cells):
+            fault = self._fault(number, tuple(self.header.columns))
+            if is_blank(cells) and fault is None:
                 continue
             if list(cells) == list(names):
                 raise self._error(
@@ -152,6 +159,10 @@ class _Reader:
                     f"row {number} names the columns again: keep one table in a file or "
                     "sheet",
                 )
+            if unknown := self._fault(number, ("question", "question_id")):
+                # The rows below it, too, are of a question that is not known.
+                current = groups[f"\0{number}"] = _Group(number, "", "", error=unknown)
+                continue
             before = current
             current = self._group_of(cells, number, groups, before)
             section = self._text(cells, "section") or (
@@ -193,9 +204,7 @@ class _Reader:
             "one: give it a weight, or delete the row if it is a heading"
         )
         if self.sheet.name:
-            problem += (
-                "; a formula has a value only after a spreadsheet has saved the file"
-            )
+            problem += "; of merged cells the first row alone has the value"
         return self._error(row, problem)
 
     def _group_of(
@@ -269,6 +278,7 @@ class _Reader:
         if _TOTAL.fullmatch(text):
             self.totals.append(number)
             return
+        self._check_values(number)
         weight = self._weight(cells, number)
         if not text:
             if weight is not None:
@@ -324,7 +334,7 @@ class _Reader:
                 raise self._error(number, self._no_number(value, number))
             value = float(match[1].replace(",", "."))
             is_percent = bool(match[2])
-            self.percents.add(is_percent)
+        self.percents.add(is_percent)
         if not math.isfinite(value):
             raise self._error(number, f"the weight of row {number} is {value!r}")
         if len(self.percents) > 1:
@@ -387,6 +397,24 @@ class _Reader:
 
     def _text(self, cells: Sequence[Cell], part: str) -> str:
         return _text_of(self.header.cell(cells, part))
+
+    def _check_values(self, number: int) -> None:
+        fault = self._fault(number, tuple(self.header.columns))
+        if fault is not None:
+            raise fault
+
+    def _fault(self, number: int, parts: Sequence[str]) -> RubricFileError | None:
+        """Return the error of the first cell among these parts that lost its value."""
+        for part in parts:
+            for column in self.header.columns.get(part, ()):
+                fault = self.sheet.faults.get((number - 1, column.place))
+                if fault is not None:
+                    return self._error(
+                        number,
+                        f"row {number} has no {part_words(part)}: cell "
+                        f"{column.letter}{number} {fault}",
+                    )
+        return None
 
     def _error(self, number: int, problem: str) -> RubricFileError:
         return RubricFileError(problem, path=self.path, line=number)
