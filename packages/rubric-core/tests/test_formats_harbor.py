@@ -269,6 +269,14 @@ def test_what_is_wrong_is_named(folder: Path, case: str) -> None:
     assert len(rejected) == 1
 
 
+def test_a_link_to_a_folder_is_not_followed(folder: Path) -> None:
+    write(folder, "tests/more/form.toml", '[[criterion]]\ndescription = "A"\n')
+    (folder / "tests" / "more" / "up").symlink_to("..")
+
+    with pytest.raises(RubricFileError, match="up is a link to a folder, which is not"):
+        read(folder)
+
+
 def test_a_folder_without_a_task_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(
         RubricFileError, match="no Harbor task: a task is a folder with"

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -357,6 +358,21 @@ def test_a_part_without_weight_is_not_asked_for() -> None:
     assert [part.judges for part in views.parts] == ["last_reply"]
     joined = views.joined([_scored(views.views[0].rubric, 1)])
     assert joined.scores == {"a": 1.0, "b": 0.0}
+
+
+def test_what_came_before_is_read_once_for_all_turns() -> None:
+    task = _task("every_turn")
+    silent = TraceStep(role="assistant", text="Same.", sampled=True)
+    user = TraceStep(role="user", text="And?")
+    trace = Trace(steps=(silent, user) * 400)
+
+    views = trace_views(task.whole_view(trace.answer), trace).views
+
+    assert len(views) == 400
+    excerpts = [view.excerpt.parts for view in views if view.excerpt is not None]
+    assert [len(parts) for parts in excerpts] == list(range(3, 801, 2))
+    for parts in excerpts:
+        assert all(map(operator.is_, parts[:-1], excerpts[-1]))
 
 
 def test_no_dump_of_a_view_shows_a_part_of_the_trace() -> None:

@@ -65,6 +65,15 @@ def test_what_is_not_taken_back_is_paid_as_before(text: str) -> None:
     assert reward(text) > 0.9
 
 
+def test_empty_lines_are_read_once() -> None:
+    lines = "\n" * 200_000
+
+    assert kept_text(f"{RIGHT}{lines}{RIGHT}") == f"{RIGHT}{lines}{RIGHT}"
+    assert kept_text(f"{RIGHT}{lines} That is wrong.{lines}It is so.") == (
+        f".{lines}It is so."
+    )
+
+
 def test_a_judge_that_does_not_look_is_the_one_of_before() -> None:
     assert ClaimConfig().model_dump() == {
         "type": "claims",

@@ -202,6 +202,7 @@ class _Reader:
         for child in sorted(path.iterdir()):
             name = child.name.replace(".", "_")
             if child.is_dir():
+                _refuse_link(child)
                 if not child.name.startswith((".", "__")):
                     record[name], group.groups[name] = self._group(
                         child, f"{place}.{name}"
@@ -287,6 +288,16 @@ class _Reader:
                 f"{group.path}: criteria that are programs ({', '.join(programs)}) are not in "
                 "the rubric, and the others weigh as if they were all",
             )
+
+
+def _refuse_link(folder: Path) -> None:
+    """Refuse a link to a folder, which may lead to the folder that it stands in."""
+    if folder.is_symlink():
+        raise RubricFileError(
+            f"{folder.name} is a link to a folder, which is not followed: put the folder itself "
+            "there, or take the link away",
+            path=folder.parent,
+        )
 
 
 def _judges(group: _Group) -> Iterator[Row]:

@@ -10,8 +10,8 @@ same key, same reward.
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import reduce
-from typing import Literal, NamedTuple
+from functools import cached_property, reduce
+from typing import Literal, NamedTuple, TypeAlias
 
 from rubric_core.errors import SchemaError
 from rubric_core.judgement.result import Call, JudgeResult, Usage
@@ -36,11 +36,19 @@ _KINDS = {
 }
 
 
+_Key: TypeAlias = tuple[Answer, str]
+
+
 class _Cut(NamedTuple):
     """A part of a trace: what the policy wrote in it, and the excerpt if that is not all."""
 
     answer: Answer
     excerpt: Excerpt | None
+
+    @property
+    def key(self) -> _Key:
+        """Its place in its trace: excerpts of one name are of the same part."""
+        return self.answer, "" if self.excerpt is None else self.excerpt.judges
 
 
 class PartView(NamedTuple):
@@ -149,8 +157,9 @@ def trace_views(
     turns = len(trace.turns)
     last = Answer(whole.response, whole.thought)
     missing: list[str] = []
-    cuts: dict[_Cut, str] = {}
-    ids: defaultdict[_Cut, list[str]] = defaultdict(list)
+    cutter = _Cutter(trace, last)
+    cuts: dict[_Key, tuple[_Cut, str]] = {}
+    ids: defaultdict[_Key, list[str]] = defaultdict(list)
     for criterion in whole.rubric:
         number = turn_of(criterion.judges)
         if number is not None and number > turns:
@@ -163,13 +172,13 @@ def trace_views(
                 )
             missing.append(criterion.id)
             continue
-        for cut in _cuts(trace, criterion.judges, last):
-            cuts.setdefault(cut, _named(cut, criterion.judges))
-            ids[cut].append(criterion.id)
+        for cut in cutter.cuts(criterion.judges):
+            cuts.setdefault(cut.key, (cut, _named(cut, criterion.judges)))
+            ids[cut.key].append(criterion.id)
     parts = [
-        PartView(_view(whole, cut, ids[cut]), name)
-        for cut, name in cuts.items()
-        if _weighs(whole.rubric, ids[cut])
+        PartView(_view(whole, cut, ids[key]), name)
+        for key, (cut, name) in cuts.items()
+        if _weighs(whole.rubric, ids[key])
     ]
     return TraceViews(whole, tuple(parts), tuple(missing))
 
@@ -206,41 +215,55 @@ def _named(cut: _Cut, judges: str | None) -> str:
     return judges if judges and turn_of(judges) else LAST_REPLY
 
 
-def _cuts(trace: Trace, judges: str | None, last: Answer) -> Iterator[_Cut]:
-    """Yield the parts of a trace that a criterion judges: one, or one for each turn."""
-    turns = trace.turns
-    if judges is None:
-        yield _Cut(last, None)
-    elif judges == EVERY_TURN:
-        spoken = [
-            n for n, own in enumerate(turns, 1) if own.text.strip() or not own.calls
-        ]
-        for number in spoken or range(1, len(turns) + 1):
-            yield _turn(trace, number)
-    elif judges == TOOL_USE:
-        yield _tool_use(trace)
-    elif judges == FULL_TRACE:
-        yield _full(trace)
-    else:
-        yield _turn(trace, turn_of(judges) or 1)
+class _Cutter:
+    """A trace that is cut; what came before a turn is read once for all turns."""
 
+    def __init__(self, trace: Trace, last: Answer) -> None:
+        self._trace = trace
+        self._turns = trace.turns
+        self._last = last
 
-def _turn(trace: Trace, number: int) -> _Cut:
-    """Return one turn, with all that came before it after the prompt."""
-    parts: list[ExcerptPart] = []
-    turn = 0
-    for step in trace.steps:
-        turn += step.sampled
-        if turn == 0:
-            continue
-        parts += _parts(step, turn, judged=turn == number)
-        if turn == number:
-            break
-    own = trace.turns[number - 1]
-    answer = Answer(own.text, own.thought)
-    if number == 1 and not own.calls:
-        return _Cut(answer, None)
-    return _Cut(answer, Excerpt(judges=f"turn_{number}", parts=tuple(parts)))
+    def cuts(self, judges: str | None) -> Iterator[_Cut]:
+        """Yield the parts of the trace that a criterion judges: one, or one for each turn."""
+        if judges is None:
+            yield _Cut(self._last, None)
+        elif judges == EVERY_TURN:
+            spoken = [
+                number
+                for number, own in enumerate(self._turns, 1)
+                if own.text.strip() or not own.calls
+            ]
+            for number in spoken or range(1, len(self._turns) + 1):
+                yield self._turn(number)
+        elif judges == TOOL_USE:
+            yield _tool_use(self._trace)
+        elif judges == FULL_TRACE:
+            yield _full(self._trace)
+        else:
+            yield self._turn(turn_of(judges) or 1)
+
+    def _turn(self, number: int) -> _Cut:
+        """Return one turn, with all that came before it after the prompt."""
+        own = self._turns[number - 1]
+        answer = Answer(own.text, own.thought)
+        if number == 1 and not own.calls:
+            return _Cut(answer, None)
+        earlier, begins = self._history
+        before = earlier[: begins[number - 1]]
+        parts = (*before, *_parts(own, number, judged=True))
+        return _Cut(answer, Excerpt(judges=f"turn_{number}", parts=parts))
+
+    @cached_property
+    def _history(self) -> tuple[list[ExcerptPart], list[int]]:
+        """All parts after the prompt as what came earlier, and where each turn's begin."""
+        parts: list[ExcerptPart] = []
+        begins: list[int] = []
+        for step in self._trace.steps:
+            if step.sampled:
+                begins.append(len(parts))
+            if begins:
+                parts += _parts(step, len(begins), judged=False)
+        return parts, begins
 
 
 def _full(trace: Trace) -> _Cut:

@@ -12,7 +12,7 @@ _TAKES_BACK = re.compile(
     rf"\((?:{_SAID} (?:is|was) |which (?:is|was) )?{_WRONG}\)"
     rf"|\\text\s*\{{\s*(?:is|was) {_WRONG}\s*\}}"
     rf"|,\s+but {_SAID} (?:is|was) {_WRONG}\s*(?=[.!\n]|$)"
-    rf"|(?:^|[.!?\n])\s*(?:(?:on reflection|actually|wait|sorry|no),?\s+)?"
+    rf"|(?:^|[.!?\n])[^\S\n]*(?:(?:on reflection|actually|wait|sorry|no),?\s+)?"
     rf"{_SAID} (?:is|was) {_WRONG}\s*(?=[.!\n]|$)",
     re.IGNORECASE,
 )

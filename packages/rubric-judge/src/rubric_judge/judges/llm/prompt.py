@@ -39,7 +39,10 @@ CONTROL_TOKENS = re.compile(
 """First character of what chat templates of open models use as control tokens."""
 
 
-def fenced(text: str, *, label: str, seed: str) -> str:
+_HEX = re.compile(rf"[0-9a-f]{{{_MARK_CHARS},}}")
+
+
+def fenced(text: str, *, label: str, seed: str, beside: str = "") -> str:
     """Put a text between a BEGIN and an END line.
 
     A server that applies a chat template reads `<|im_end|>` in a message as the token that ends
@@ -50,6 +53,7 @@ def fenced(text: str, *, label: str, seed: str) -> str:
         text: anything.
         label: what the text is, in capitals.
         seed: the same text with the same seed gets the same mark, so that prompts share a prefix.
+        beside: what stands in other texts of the prompt and must be no mark either.
 
     Returns:
         The lines; their mark stands nowhere in the text, in any case of its letters.
@@ -57,7 +61,7 @@ def fenced(text: str, *, label: str, seed: str) -> str:
     inert = text
     if "<" in text or "[" in text:
         inert = CONTROL_TOKENS.sub(lambda match: match[0] + _WORD_JOINER, text)
-    mark = _mark(inert.casefold(), seed=f"{label} {seed}")
+    mark = _mark(f"{inert.casefold()}\n{beside}", seed=f"{label} {seed}")
     return f"----- BEGIN {label} {mark} -----\n{inert}\n----- END {label} {mark} -----"
 
 
@@ -89,8 +93,18 @@ def excerpt_rules() -> str:
 def _fenced_excerpt(excerpt: Excerpt, *, seed: str) -> str:
     """Put each text of an excerpt between lines of its own, below the rules for them."""
     shown = [excerpt_rules()]
+    # A tool that knows the task could else write the lines around a reply into its result.
+    hashes = {
+        run for part in excerpt.parts for run in _HEX.findall(part.text.casefold())
+    }
+    taken = "\n".join(sorted(hashes))
     shown += [
-        fenced(part.text, label=f"{_LABELS[part.kind]} {part.turn}", seed=seed)
+        fenced(
+            part.text,
+            label=f"{_LABELS[part.kind]} {part.turn}",
+            seed=seed,
+            beside=taken,
+        )
         for part in excerpt.parts
     ]
     if excerpt.judges == TOOL_USE and not excerpt.judged_text:
