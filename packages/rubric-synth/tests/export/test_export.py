@@ -19,6 +19,7 @@ from rubric_synth.export.run import (
     chosen_targets,
     judge_files_of,
     read_environment,
+    write_environment,
 )
 
 Write = Callable[..., Path]
@@ -182,6 +183,9 @@ def test_what_is_no_finished_dataset_is_refused(
         (["--to", "gym"], "--to 'gym': no such target; known are"),
         (["--to", "verifiers", "--name", "9 docs"], "--name '9 docs': no name of a"),
         (["--to", "verifiers", "--name", "class"], "--name 'class': no name of a"),
+        (["--to", "verifiers", "--name", "Rubric-Core"], "which it would hide"),
+        (["--to", "harbor", "--name", "harbor"], "which it would hide"),
+        (["--to", "harbor", "--name", "json"], "which it would hide"),
         (["--to", "verifiers", "--judge", "absent.yaml"], "absent.yaml"),
     ],
 )
@@ -242,6 +246,40 @@ def test_a_judge_that_names_a_folder_or_a_file_elsewhere_is_refused(
 
     with pytest.raises(ConfigError, match="leads nowhere from the environment"):
         judge_files_of(judge)
+
+
+@pytest.mark.parametrize("named", ["tasks.jsonl", "fixtures.jsonl", "Dockerfile"])
+def test_a_judge_cannot_put_its_file_in_the_place_of_another(
+    named: str, write_dataset: Write, tmp_path: Path
+) -> None:
+    judge = tmp_path / "judges" / "mine.yaml"
+    judge.parent.mkdir()
+    (judge.parent / named).write_text("other\n", encoding="utf-8")
+    judge.write_text(f"type: llm\nmodel: openai/x\nlitellm_config: {named}\n", "utf-8")
+    environment = read_environment(
+        write_dataset(), name="x", judge=judge, targets=chosen_targets(["harbor"])
+    )
+
+    with pytest.raises(ConfigError, match=rf"{named}: the judge's file names a file"):
+        write_environment(environment, tmp_path / "out")
+
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([row(1), row(2), row(1)], "is there twice"),
+        ([row(1), row(2, conversation=True)], "is a conversation"),
+    ],
+)
+def test_tasks_that_would_be_asked_otherwise_are_refused(
+    rows: list[dict[str, Any]], message: str, write_dataset: Write
+) -> None:
+    with pytest.raises(DatasetFolderError, match=message):
+        read_environment(
+            write_dataset(rows), name="x", judge=None, targets=[], fixture_tasks=0
+        )
 
 
 def test_nothing_is_written_where_the_judge_does_not_answer(

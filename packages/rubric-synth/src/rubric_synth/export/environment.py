@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import keyword
 import re
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -23,6 +24,31 @@ RECORD_FILE = "environment.json"
 Side = Literal["policy", "judge"]
 """Who reads a file: the judge's side alone, or everybody."""
 
+_TAKEN = sys.stdlib_module_names | {
+    "datasets",
+    "environments",
+    "falsepass",
+    "harbor",
+    "inspect_ai",
+    "miles",
+    "nemo_gym",
+    "pydantic",
+    "resources_servers",
+    "rubric_core",
+    "rubric_eval",
+    "rubric_judge",
+    "rubric_rewards",
+    "rubric_sandbox",
+    "rubric_synth",
+    "rubric_train_openrlhf",
+    "skyrl",
+    "skyrl_gym",
+    "slime",
+    "trl",
+    "verifiers",
+    "verl",
+}
+"""Modules and folders that an environment of this name would hide, or lie in."""
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
 
@@ -104,6 +130,12 @@ def checked_name(name: str) -> str:
         raise ConfigError(
             f"--name {name!r}: no name of a package; it begins with a letter and holds letters, "
             "digits and single hyphens, such as my-docs",
+            location="name",
+        )
+    if plain.replace("-", "_") in _TAKEN:
+        raise ConfigError(
+            f"--name {name!r}: Python or a stack has a module or folder of this name, which it would "
+            "hide; choose another one, such as my-docs",
             location="name",
         )
     return plain

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePath
 from typing import cast
 
-from rubric_core import ConfigError, read_tasks
+from rubric_core import ConfigError, Task, read_tasks
 from rubric_core.files import read_file, replacing_folder
 from rubric_judge import ClaimConfig
 from rubric_judge.config import JudgeSpec, is_program, read_judge_spec
@@ -75,7 +75,8 @@ def read_environment(
             20 where it asks a model if None; 0 for none.
 
     Raises:
-        DatasetFolderError: The folder is no finished dataset, or holds no task.
+        DatasetFolderError: The folder is no finished dataset, or holds no task, one twice, or a
+            conversation.
         ConfigError: The name or the judge cannot be used; or no task has a reference answer, so
             that no fixtures can be made.
         RubricFileError: A row is not a task.
@@ -92,6 +93,7 @@ def read_environment(
         raise DatasetFolderError(
             f"{str(dataset)!r} holds no task: there is nothing to export", path=dataset
         )
+    _check_tasks(dataset, tasks)
     fixtures: list[Fixture] = []
     if fixture_tasks is None:
         is_quick = is_program(reader_of(spec))
@@ -108,6 +110,31 @@ def read_environment(
         fixtures=fixtures,
         targets=targets,
     )
+
+
+def _check_tasks(dataset: Path, tasks: Sequence[Task]) -> None:
+    """Refuse tasks that an environment would ask otherwise, or twice under one id.
+
+    Raises:
+        DatasetFolderError: There is one.
+    """
+    seen: set[str] = set()
+    for task in tasks:
+        problem = ""
+        if task.task_id in seen:
+            problem = "is there twice: leave one out"
+        elif task.conversation:
+            problem = (
+                "is a conversation, and the questions of an environment are of one message: leave "
+                "it out"
+            )
+        if problem:
+            raise DatasetFolderError(
+                f"{str(dataset)!r}: task {task.task_id} {problem} (`rubric-synth check` reads the "
+                "whole dataset)",
+                path=dataset,
+            )
+        seen.add(task.task_id)
 
 
 def judge_files_of(judge: Path) -> dict[str, bytes]:
@@ -152,10 +179,23 @@ def _texts(value: object) -> Iterator[str]:
 
 
 def files_of(environment: Environment) -> list[File]:
-    """Return all files of an environment: the common ones, then those of each target."""
+    """Return all files of an environment: the common ones, then those of each target.
+
+    Raises:
+        ConfigError: The judge brings a file whose place is taken.
+    """
     files = list(common_files(environment))
     for target in environment.targets:
         files.extend(target.files(environment))
+    seen: set[PurePath] = set()
+    for file in files:
+        if file.path in seen:
+            raise ConfigError(
+                f"{file.path}: the judge's file names a file of this name, and the environment "
+                "has its own: call the judge's otherwise",
+                location="judge",
+            )
+        seen.add(file.path)
     return files
 
 
@@ -166,7 +206,7 @@ def write_environment(environment: Environment, out: Path) -> list[File]:
         The files that were written.
 
     Raises:
-        ConfigError: The folder is there.
+        ConfigError: The folder is there, or as `files_of`.
         OutputError: It cannot be written.
     """
     require_new(out)
