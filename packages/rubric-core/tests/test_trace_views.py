@@ -166,6 +166,29 @@ def test_each_target_has_its_view() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("target", ["tool_use", "full_trace", "turn_2"])
+def test_results_stand_in_the_order_of_the_calls_that_they_answer(target: str) -> None:
+    def call(name: str) -> dict[str, object]:
+        return {"id": name, "function": {"name": "read", "arguments": name}}
+
+    messages: list[dict[str, Any]] = [
+        {"role": "assistant", "content": None, "tool_calls": [call("a"), call("b")]},
+        {"role": "tool", "tool_call_id": "b", "content": "value b"},
+        {"role": "tool", "tool_call_id": "a", "content": "value a"},
+        {"role": "assistant", "content": "Done.", "tool_calls": [call("c")]},
+        {"role": "tool", "tool_call_id": "c", "content": "value c"},
+        {"role": "assistant", "content": "Done."},
+    ]
+    task = _task(target)
+    trace = chat_trace(messages)
+
+    (view,) = trace_views(task.whole_view(trace.answer), trace).views
+
+    assert view.excerpt is not None
+    texts = [part.text for part in view.excerpt.parts]
+    assert texts[:4] == ["read(a)", "read(b)", "value a", "value b"]
+
+
 def test_what_a_tool_returned_is_no_text_of_the_policy() -> None:
     task = _task("turn_1", "turn_3", "tool_use", "full_trace", "every_turn")
     trace = _trace()

@@ -201,6 +201,19 @@ END = {"role": "assistant", "content": "Done."}
             r"messages\.0\.tool_calls\.0 names no tool",
         ),
         ("Done.", "a list of messages is needed, not str"),
+        (
+            [
+                {
+                    "role": "assistant",
+                    "content": [{"type": "tool_use", "id": "t", "name": "f"}],
+                },
+            ],
+            r"messages\.0 holds calls or results in its content, as Anthropic's",
+        ),
+        (
+            [END, {"role": "user", "content": [{"type": "tool_result"}]}, END],
+            r"messages\.1 holds calls or results in its content",
+        ),
     ],
 )
 def test_what_is_no_trace_is_refused_with_its_place(
@@ -234,6 +247,42 @@ def test_calls_without_ids_get_their_results_in_order() -> None:
     assert [call.text for call in trace.steps[0].calls] == ["a({})", "b({})"]
     with pytest.raises(SchemaError, match="has no result"):
         chat_trace([messages[0], messages[1], END])
+
+
+def test_a_result_that_names_its_tool_answers_a_call_of_it() -> None:
+    calls = [{"function": {"name": name, "arguments": ""}} for name in "abb"]
+    results = [
+        {"role": "tool", "name": name, "content": f"of {name} {number}"}
+        for number, name in enumerate("bab")
+    ]
+
+    trace = chat_trace([{"role": "assistant", "tool_calls": calls}, *results, END])
+
+    first, second, third = (call.id for call in trace.steps[0].calls)
+    assert {step.call_id: step.text for step in trace.steps[1:4]} == {
+        first: "of a 1",
+        second: "of b 0",
+        third: "of b 2",
+    }
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"tool_calls": [{"id": "c1", "name": "f", "args": {"city": "Oslo"}}]},
+        {"function_call": {"name": "f", "arguments": '{"city": "Oslo"}'}},
+        {"tool_calls": [{"custom": {"name": "f", "input": '{"city": "Oslo"}'}}]},
+    ],
+)
+def test_a_call_keeps_its_arguments_in_each_form(message: dict[str, Any]) -> None:
+    result = {"role": "tool", "content": "r"}
+    if "tool_calls" in message and "id" in message["tool_calls"][0]:
+        result["tool_call_id"] = "c1"
+    messages = [{"role": "assistant", "content": None, **message}, result, END]
+
+    trace = chat_trace(messages)
+
+    assert [call.text for call in trace.turns[0].calls] == ['f({"city": "Oslo"})']
 
 
 def test_one_observation_of_a_terminal_answers_all_commands_of_its_step() -> None:

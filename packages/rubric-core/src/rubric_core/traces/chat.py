@@ -7,7 +7,13 @@ from typing import cast
 from rubric_core.errors import SchemaError
 from rubric_core.schema.answer import Answer, Thoughts
 from rubric_core.schema.trace import Role, ToolCall, Trace, TraceStep
-from rubric_core.traces.messages import answer_in, message_text, messages_in, readable
+from rubric_core.traces.messages import (
+    answer_in,
+    message_text,
+    messages_in,
+    parts_of,
+    readable,
+)
 
 _ROLES: dict[str, Role] = {
     "system": "system",
@@ -17,6 +23,11 @@ _ROLES: dict[str, Role] = {
     "tool": "tool",
     "function": "tool",
 }
+
+_ARGUMENTS = ("arguments", "input", "args")
+"""Fields of the arguments of OpenAI's functions, of its other tools, and of LangChain's calls."""
+_OTHER_CALLS = ("tool_use", "tool_result")
+"""Parts of Anthropic's messages, which hold calls and results in the content."""
 
 
 def chat_trace(
@@ -133,17 +144,22 @@ class _CallIds:
 
     def __init__(self) -> None:
         self._count = 0
-        self._waiting: list[str] = []
+        self._waiting: dict[str, str] = {}
+        """Ids of the calls that wait, with the tool that each calls."""
 
-    def new(self) -> str:
+    def new(self, tool: str) -> str:
         """Return an id for a call without one."""
         self._count += 1
-        name = f"unnamed_{self._count}"
-        self._waiting.append(name)
-        return name
+        call_id = f"unnamed_{self._count}"
+        self._waiting[call_id] = tool
+        return call_id
 
-    def next(self, *, place: int) -> str:
+    def next(self, tool: object, *, place: int) -> str:
         """Return the id of the first call without one that has no result.
+
+        Args:
+            tool: the tool that a result names, whose calls come first; None if it names none.
+            place: place of the message, for the error.
 
         Raises:
             SchemaError: there is none.
@@ -154,7 +170,10 @@ class _CallIds:
                 "`tool_call_id` of the assistant's call",
                 field=f"messages.{place}.tool_call_id",
             )
-        return self._waiting.pop(0)
+        own = (call for call, name in self._waiting.items() if name == tool)
+        call_id = next(own, next(iter(self._waiting)))
+        del self._waiting[call_id]
+        return call_id
 
 
 def _of(thoughts: Thoughts, is_sampled: bool) -> Thoughts:  # noqa: FBT001
@@ -177,6 +196,12 @@ def _step(
             f"messages.{place} has no role of {', '.join(_ROLES)}: name who wrote it",
             field=f"messages.{place}.role",
         )
+    if any(part.get("type") in _OTHER_CALLS for part in parts_of(message)):
+        raise SchemaError(
+            f"messages.{place} holds calls or results in its content, as Anthropic's messages do: "
+            "write calls to `tool_calls`, and each result as a message of the role `tool`",
+            field=f"messages.{place}.content",
+        )
     if role == "assistant":
         calls = _calls(message, ids, place=place)
         return reply_step(
@@ -187,7 +212,7 @@ def _step(
         return TraceStep(role=role, text=text)
     call_id = message.get("tool_call_id")
     if not isinstance(call_id, str) or not call_id:
-        call_id = ids.next(place=place)
+        call_id = ids.next(message.get("name"), place=place)
     return TraceStep(role=role, text=text, call_id=call_id)
 
 
@@ -196,6 +221,8 @@ def _calls(
 ) -> list[ToolCall]:
     """Return the calls in an assistant's message."""
     listed = message.get("tool_calls")
+    if listed is None and message.get("function_call"):
+        listed = [message["function_call"]]  # as OpenAI wrote one before it had several
     if listed is None:
         return []
     calls: list[ToolCall] = []
@@ -214,8 +241,9 @@ def _calls(
             )
         call_id = item.get("id")
         if not isinstance(call_id, str) or not call_id:
-            call_id = ids.new()
-        arguments = fields.get("arguments", fields.get("input"))
+            call_id = ids.new(name)
+        passed = (fields[key] for key in _ARGUMENTS if key in fields)
+        arguments = next(passed, None)
         calls.append(
             ToolCall(
                 id=call_id, name=readable(name), arguments=arguments_text(arguments)

@@ -114,7 +114,7 @@ def answer_in(
 def _thought_apart(message: Mapping[str, object]) -> str | None:
     """Return the thought that stands beside a message's content, None where there is none."""
     thoughts = [message[name] for name in _THOUGHT_FIELDS if message.get(name)]
-    thoughts += [part for part in _parts(message) if _is_thought(part)]
+    thoughts += [part for part in parts_of(message) if _is_thought(part)]
     if not thoughts:
         return None
     texts = [_text_in(thought) for thought in thoughts]
@@ -142,11 +142,12 @@ def message_text(message: Mapping[str, object]) -> str:
     content = message.get("content")
     if isinstance(content, str):
         return readable(content)
-    texts = [part.get("text") for part in _parts(message) if not _is_thought(part)]
+    texts = [part.get("text") for part in parts_of(message) if not _is_thought(part)]
     return readable("".join(text for text in texts if isinstance(text, str)))
 
 
-def _parts(message: Mapping[str, object]) -> list[Mapping[str, object]]:
+def parts_of(message: Mapping[str, object]) -> list[Mapping[str, object]]:
+    """Return the parts of a message's content, none where it is a text."""
     content = _listed(message.get("content"))
     # A message that only calls tools has no content at all.
     if isinstance(content, str) or not isinstance(content, Sequence):

@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
+from itertools import groupby
 from typing import Literal, NamedTuple, TypeAlias
 
 from rubric_core.errors import SchemaError
@@ -258,7 +259,7 @@ class _Cutter:
         """All parts after the prompt as what came earlier, and where each turn's begin."""
         parts: list[ExcerptPart] = []
         begins: list[int] = []
-        for step in self._trace.steps:
+        for step in _paired(self._trace.steps):
             if step.sampled:
                 begins.append(len(parts))
             if begins:
@@ -270,7 +271,7 @@ def _full(trace: Trace) -> _Cut:
     """Return all turns, with what users and tools said after the prompt."""
     parts: list[ExcerptPart] = []
     turn = 0
-    for step in trace.steps:
+    for step in _paired(trace.steps):
         turn += step.sampled
         if turn:
             parts += _parts(step, turn, judged=step.sampled)
@@ -286,7 +287,7 @@ def _tool_use(trace: Trace) -> _Cut:
     """Return the calls of the policy and what they returned."""
     parts: list[ExcerptPart] = []
     turn = 0
-    for step in trace.steps:
+    for step in _paired(trace.steps):
         turn += step.sampled
         if turn:
             parts += [
@@ -295,6 +296,23 @@ def _tool_use(trace: Trace) -> _Cut:
                 if part.kind in (PartKind.CALL, PartKind.RESULT)
             ]
     return _Cut(Answer(""), Excerpt(judges=TOOL_USE, parts=tuple(parts)))
+
+
+def _paired(steps: Sequence[TraceStep]) -> Iterator[TraceStep]:
+    """Yield the steps with the results of each turn in the order of its calls.
+
+    Tools that run at once return in any order, and a judge reads the first result as that of the
+    first call.
+    """
+    order: dict[str, int] = {}
+    for is_tool, run in groupby(steps, key=lambda step: step.role == "tool"):
+        if is_tool:
+            last = len(order)
+            yield from sorted(run, key=lambda step: order.get(step.call_id, last))
+            continue
+        for step in run:
+            order = {call.id: place for place, call in enumerate(step.calls)}
+            yield step
 
 
 def _parts(step: TraceStep, turn: int, *, judged: bool) -> Iterator[ExcerptPart]:
