@@ -111,6 +111,7 @@ def config(estimator: str, **changed: Any) -> Any:
         advantage_estimator=estimator,
         grpo_norm_by_std=changed.get("grpo_norm_by_std", True),
         use_kl_in_reward=changed.get("use_kl_in_reward", False),
+        zero_variance_filter=changed.get("zero_variance_filter", False),
     )
     generator = SimpleNamespace(
         step_wise_trajectories=changed.get("step_wise", False),
@@ -264,7 +265,11 @@ def test_what_cannot_work_in_skyrl_says_what_to_set(stack: type[RayPPOTrainer]) 
     output["env_metrics"].pop()
     with pytest.raises(SchemaError, match=r"12 rows and the metrics of 11: .*sampling"):
         stack(config(kind)).convert_to_training_input(output, uids)
-    for setting in ("use_kl_in_reward", "zero_reward_on_non_stop"):
+    for setting in (
+        "use_kl_in_reward",
+        "zero_reward_on_non_stop",
+        "zero_variance_filter",
+    ):
         trainer = stack(config(kind, **{setting: True}))
         batch = trainer.convert_to_training_input(*episodes())
         with pytest.raises(ConfigError, match=rf"{setting} .* set it to false"):
@@ -275,6 +280,16 @@ def test_what_cannot_work_in_skyrl_says_what_to_set(stack: type[RayPPOTrainer]) 
         Registry.get(kind)(
             token_level_rewards=None, response_mask=None, index=[], values=None
         )
+
+
+def test_a_filter_of_equal_rewards_goes_with_advantages_of_rewards(
+    stack: type[RayPPOTrainer],
+) -> None:
+    skyrl_advantages.register()
+    trainer = stack(config("rubric_group", zero_variance_filter=True))
+    batch = trainer.convert_to_training_input(*episodes())
+
+    assert trainer.compute_advantages_and_returns(batch)["advantages"].any()
 
 
 def test_another_release_and_another_trainer_are_refused(

@@ -12,6 +12,7 @@ from functools import wraps
 from typing import Any, Final
 
 from rubric_core import ConfigError, SchemaError
+from rubric_core.reward.estimators import AdvantageEstimator
 from rubric_judge.adapters import advantages, scoring
 
 __all__ = ["register"]
@@ -87,9 +88,16 @@ def _estimate(estimator: str) -> Callable[..., tuple[Any, Any]]:
     return estimate
 
 
+def _name(trainer: Any) -> str:
+    return str(trainer.cfg.trainer.algorithm.advantage_estimator)
+
+
 def _is_ours(trainer: Any) -> bool:
-    name = str(trainer.cfg.trainer.algorithm.advantage_estimator)
-    return name in advantages.stack_estimators()
+    return _name(trainer) in advantages.stack_estimators()
+
+
+def _chosen(trainer: Any) -> AdvantageEstimator:
+    return advantages.estimator_of(advantages.stack_estimators()[_name(trainer)])
 
 
 def _keeping(convert: _Method) -> _Method:
@@ -134,7 +142,18 @@ def _holding(compute: _Method) -> _Method:
     ) -> Any:
         if not _is_ours(self):
             return compute(self, data, *args, **options)
-        if self.cfg.trainer.algorithm.use_kl_in_reward:
+        algorithm = self.cfg.trainer.algorithm
+        if (
+            getattr(algorithm, "zero_variance_filter", False)
+            and not _chosen(self).reads_rewards
+        ):
+            raise ConfigError(
+                "trainer.algorithm.zero_variance_filter takes groups of equal rewards out of the "
+                "loss, where criteria may differ: set it to false; a group in which nothing "
+                "differs has the advantage 0 anyway",
+                location="trainer.algorithm.zero_variance_filter",
+            )
+        if algorithm.use_kl_in_reward:
             raise ConfigError(
                 "trainer.algorithm.use_kl_in_reward puts a penalty into rewards, which advantages "
                 "by criterion do not read: set it to false, and use_kl_loss=true in its place",
