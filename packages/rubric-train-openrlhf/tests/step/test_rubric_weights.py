@@ -117,6 +117,25 @@ def test_a_run_without_it_writes_what_it_always_wrote(
     assert "moved_weight_frac" not in credit.figures.model_dump()
 
 
+def test_a_group_of_equal_rewards_is_kept_where_criteria_have_the_advantage(
+    make: Callable[..., TrainConfig],
+) -> None:
+    z: dict[str, list[float]] = {
+        "saturated": [1, 1 / 3, 2 / 3, 2 / 3],
+        "live": [0, 1, 1, 1],
+        "rare": [0, 1, 0, 0],
+    }
+    group = group_of(RUBRIC, z)
+    by_criterion = Crediting(make(advantage={"estimator": "decoupled"}))
+
+    assert Crediting(make()).informative([group], [TASK], SIZES) == [False]
+    assert by_criterion.informative([group], [TASK], SIZES) == [True]
+    credit, _ = by_criterion.of_step(1, [group], [TASK], SIZES)
+    np.testing.assert_allclose(credit.rewards_PG, 0.6)
+    assert np.abs(credit.advantages_PG).max() > 1
+    assert credit.figures.degenerate_group_frac == 0
+
+
 def test_penalties_are_of_the_reweighted_reward_too(
     make: Callable[..., TrainConfig],
 ) -> None:

@@ -4,7 +4,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rubric_core import group_advantages
-from rubric_train_openrlhf.step.rewards import informative_groups
+from rubric_core.reward.attribution import decoupled_advantages
+from rubric_train_openrlhf.step.rewards import (
+    informative_criteria,
+    informative_groups,
+)
 
 grid = st.sampled_from([0.0, 0.1, 0.3, 0.7, 1.0])
 groups = st.lists(grid, min_size=4, max_size=4)
@@ -64,3 +68,23 @@ def test_informative_groups_are_those_with_an_advantage(
     )
 
     assert (informative_P == (group_advantages(rewards_PG) != 0).any(axis=1)).all()
+
+
+def test_a_group_of_equal_rewards_is_informative_where_a_criterion_differs() -> None:
+    z_PGM = np.array(
+        [
+            [[0, 1, 1], [1, 0, 0], [0.5, 1, 0]],
+            [[1, 0, 0.2], [1, 0, 0.4], [1, 0, 0.6]],
+            [[1, 0.3, np.nan], [1, 0.3, np.nan], [0, np.nan, np.nan]],
+        ]
+    )
+    weights_PM = np.array([[0.5, 0.25, 0.25], [0.5, 0.5, 0], [0.5, 0.5, 0]])
+    valid_PG = np.array([[True, True, True], [True, True, True], [True, True, False]])
+    rewards_PG = np.nansum(z_PGM * weights_PM[:, None], axis=2)
+
+    informative_P = informative_criteria(z_PGM, weights_PM, valid_PG)
+
+    assert informative_P.tolist() == [True, False, False]
+    assert not informative_groups(rewards_PG, valid_PG).any()
+    advantages_PG = decoupled_advantages(z_PGM, weights_PM, valid_PG=valid_PG)
+    assert (informative_P == (advantages_PG != 0).any(axis=1)).all()

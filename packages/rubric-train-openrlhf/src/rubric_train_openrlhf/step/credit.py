@@ -65,13 +65,16 @@ class Crediting:
     def informative(
         self, results_PG: Results, tasks_P: Tasks, sizes: Sizes
     ) -> list[bool]:
-        """Tell which groups have a spread of rewards, penalties included.
+        """Tell which groups have a spread of what the estimator reads.
+
+        These are rewards with penalties, or, for an estimator that reads criteria, the scores of
+        any of them: a group of equal rewards may differ in these.
 
         Raises:
             UnavailableRewardError: a judge was not reached and on_unavailable is "raise".
         """
         rewards, shaped_PG = self._shaped(results_PG, tasks_P, sizes)
-        return earned.informative_groups(shaped_PG, rewards.valid_PG).tolist()
+        return self._informative(rewards, shaped_PG).tolist()
 
     def of_step(
         self,
@@ -182,6 +185,13 @@ class Crediting:
             rewards.rewards_PG, sizes, config=self.config
         )
 
+    def _informative(self, rewards: Rewards, shaped_PG: FloatArray) -> BoolArray:
+        if self.config.advantage.reads_rewards:
+            return earned.informative_groups(shaped_PG, rewards.valid_PG)
+        return earned.informative_criteria(
+            rewards.z_PGM, rewards.weights_PM, rewards.valid_PG
+        )
+
     def _figures(
         self,
         results_PG: Results,
@@ -193,7 +203,7 @@ class Crediting:
         rubrics_P = [task.rubric for task in tasks_P]
         admission = self.admission
         admitted_P = [admission.rubric(rubric) for rubric in rubrics_P]
-        informative = int(earned.informative_groups(shaped_PG, rewards.valid_PG).sum())
+        informative = int(self._informative(rewards, shaped_PG).sum())
         judged = [*chain.from_iterable(results_PG), *chain.from_iterable(dropped_PG)]
         withheld = None
         if admission.factors:

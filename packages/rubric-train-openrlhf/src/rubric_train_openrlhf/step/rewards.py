@@ -225,6 +225,31 @@ def informative_groups(rewards_PG: FloatArray, valid_PG: BoolArray) -> BoolArray
     return arrays.differ(rewards_PG, valid_PG)
 
 
+def informative_criteria(
+    z_PGM: FloatArray, weights_PM: FloatArray, valid_PG: BoolArray
+) -> BoolArray:
+    """Tell groups with a spread of any criterion's scores from those without.
+
+        informative_p  ⇔  max_g z_pgj > min_g z_pgj   over the valid members, for a j with w_pj > 0
+
+    Args:
+        z_PGM: shape [P, G, M]; masked cells, and those of criteria without weight, may hold
+            anything.
+        weights_PM: shape [P, M].
+        valid_PG: shape [P, G]; False leaves a response out.
+
+    Returns:
+        Shape [P]; False for a group in which every criterion is scored alike.
+
+    Source: arXiv 2601.05242 (GDPO): a sum may hide what its parts tell apart.
+    """
+    weighed_PGM = np.where((weights_PM > 0)[:, None], z_PGM, 0.0)
+    differ_MP = [
+        arrays.differ(z_PG, valid_PG) for z_PG in np.moveaxis(weighed_PGM, 2, 0)
+    ]
+    return np.any(differ_MP, axis=0)
+
+
 def assign_credit(
     rewards: Rewards, shaped_PG: FloatArray, *, estimator: estimators.AdvantageEstimator
 ) -> Credit:
