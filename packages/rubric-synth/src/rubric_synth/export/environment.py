@@ -134,8 +134,8 @@ def checked_name(name: str) -> str:
         )
     if plain.replace("-", "_") in _TAKEN:
         raise ConfigError(
-            f"--name {name!r}: Python or a stack has a module or folder of this name, which it would "
-            "hide; choose another one, such as my-docs",
+            f"--name {name!r}: Python or a stack has a module or folder of this name, which it "
+            "would hide; choose another one, such as my-docs",
             location="name",
         )
     return plain
