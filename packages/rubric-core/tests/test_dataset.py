@@ -24,6 +24,7 @@ from rubric_core import (
     MissingExtraError,
     Rubric,
     RubricFileError,
+    SchemaError,
     Task,
     read_tasks,
     write_tasks,
@@ -493,3 +494,57 @@ def test_parquet_without_pyarrow_names_the_extra(
         write_tasks(path, numbered(rubric, 1))
 
     assert os.listdir(tmp_path) == ["tasks.parquet"]  # noqa: PTH208  # names alone
+
+
+_ROW = {
+    "question": "Why does the fox jump?",
+    "passage": "The quick brown fox jumps over the lazy dog.",
+    "criteria": [{"id": "c", "weight": 1, "description": "Says that it jumps."}],
+}
+_OF_A_TURN = {**_ROW, "criteria": [{**_ROW["criteria"][0], "judges": "turn_2"}]}
+_CONVERSATION = {
+    **_ROW,
+    "question": "user: Why?\n\nassistant: Why what?\n\nuser: Why does it jump?",
+    "conversation": True,
+}
+
+
+@pytest.mark.parametrize("row", [_OF_A_TURN, _CONVERSATION])
+def test_parquet_keeps_conversations_and_what_criteria_judge(
+    tmp_path: Path, row: dict[str, object]
+) -> None:
+    pytest.importorskip("pyarrow")
+    tasks = [Task.from_json(row), Task.from_json(_ROW)]
+    path = tmp_path / "tasks.parquet"
+    write_tasks(path, tasks)
+
+    assert list(read_tasks(path)) == tasks
+
+
+def test_parquet_of_other_tasks_has_the_columns_of_older_versions(
+    tmp_path: Path,
+) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "tasks.parquet"
+    write_tasks(path, [Task.from_json(_ROW)])
+
+    schema = parquet.read_schema(path)
+    assert "conversation" not in schema.names
+    criterion = schema.field("criteria").type.value_type
+    assert "judges" not in [field.name for field in criterion]
+
+
+@pytest.mark.parametrize(
+    ("row", "what"),
+    [
+        (_OF_A_TURN, "has a criterion with `judges`"),
+        (_CONVERSATION, "has a conversation"),
+    ],
+)
+def test_what_comes_too_late_for_its_column_is_refused(
+    tmp_path: Path, row: dict[str, object], what: str
+) -> None:
+    pytest.importorskip("pyarrow")
+    tasks = [Task.from_json({**_ROW, "question": f"Why {n}?"}) for n in range(256)]
+    with pytest.raises(SchemaError, match=f"after the first 256 {what}"):
+        write_tasks(tmp_path / "tasks.parquet", [*tasks, Task.from_json(row)])

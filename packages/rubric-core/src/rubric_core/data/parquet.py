@@ -217,24 +217,27 @@ def _size(pa: Any, array: Any) -> int:
 def write_rows(file: BinaryIO, rows: Iterator[dict[str, object]]) -> int:
     """Write rows under the paper's names, a batch in memory at a time; return their number.
 
-    There is a column for contexts if one of the first rows has a context.
+    There is a column for contexts, for conversations and for what criteria judge if one of the
+    first rows has it.
 
     Raises:
-        SchemaError: only a later row has a context, for which there is no column then.
+        SchemaError: only a later row has what there is no column for then.
         MissingExtraError: pyarrow is not installed.
     """
     pa = _pyarrow()
     batch = list(islice(rows, _BATCH_ROWS))
-    has_context = _has_context(batch)
-    schema = task_schema(has_context=has_context)
+    optional = _optional_columns(batch)
+    schema = _schema(optional)
     count = 0
     with pa.parquet.ParquetWriter(file, schema) as writer:
         while batch:
-            if not has_context and _has_context(batch):
+            if missing := _optional_columns(batch) - optional:
+                name = min(missing)
+                what = _OPTIONAL[name]
                 raise SchemaError(
-                    f"a task after the first {count} has a context and none of those has: write "
-                    "tasks with a context first, or a .jsonl file",
-                    field=_CONTEXT,
+                    f"a task after the first {count} has {what} and none of those has: write "
+                    f"tasks with {what} first, or a .jsonl file",
+                    field=name,
                 )
             record_batch = pa.RecordBatch.from_pylist(batch, schema=schema)
             writer.write_batch(record_batch)
@@ -243,8 +246,15 @@ def write_rows(file: BinaryIO, rows: Iterator[dict[str, object]]) -> int:
     return count
 
 
-def _has_context(batch: list[dict[str, object]]) -> bool:
-    return any(_CONTEXT in row for row in batch)
+def _optional_columns(batch: list[dict[str, object]]) -> set[str]:
+    """Return which columns that a file need not have are filled by a row."""
+    filled: set[str] = set()
+    for row in batch:
+        filled |= row.keys()
+        criteria = cast("list[dict[str, object]]", row["criteria"])
+        for criterion in criteria:
+            filled |= criterion.keys()
+    return filled & _OPTIONAL.keys()
 
 
 def _pyarrow() -> Any:
@@ -254,43 +264,56 @@ def _pyarrow() -> Any:
         return import_module("pyarrow")
 
 
-_CONTEXT = "context"
+_OPTIONAL = {
+    "context": "a context",
+    "conversation": "a conversation",
+    "judges": "a criterion with `judges`",
+}
+"""Columns, the last one of criteria, that only files with such tasks have, so that all others are
+those of older versions."""
 
 
 def task_schema(*, has_context: bool) -> Any:
-    """Return the columns of a file of tasks, which do not depend on the tasks' other fields.
+    """Return the columns of a file of tasks of one message, whose last reply is judged.
+
+    They do not depend on the tasks' other fields.
 
     Args:
-        has_context: whether there is a column for contexts; a file of closed-book tasks has none,
-            as in older versions.
+        has_context: whether there is a column for contexts; a file of closed-book tasks has none.
 
     Raises:
         MissingExtraError: pyarrow is not installed.
     """
-    columns = _columns(TaskRow)
-    if not has_context:
-        del columns[_CONTEXT]
-    return _pyarrow().schema(columns)
+    return _schema({"context"} if has_context else set())
 
 
-def _columns(model: type[BaseModel]) -> dict[str, Any]:
-    columns: dict[str, Any] = {}
-    for name, field in model.model_fields.items():
-        columns[name] = _column(field.annotation)
-    return columns
+def _schema(optional: set[str]) -> Any:
+    left_out = _OPTIONAL.keys() - optional
+    return _pyarrow().schema(_columns(TaskRow, left_out))
 
 
-def _column(kind: Any) -> Any:
+def _columns(model: type[BaseModel], left_out: set[str]) -> dict[str, Any]:
+    fields = {
+        name: field
+        for name, field in model.model_fields.items()
+        if name not in left_out
+    }
+    return {name: _column(field.annotation, left_out) for name, field in fields.items()}
+
+
+def _column(kind: Any, left_out: set[str]) -> Any:
     """Return Arrow's type for a field's: a text, a number, a model, or a tuple of these."""
     pa = _pyarrow()
     arguments = get_args(kind)
     if arguments:  # a tuple, a type or None, or a type with constraints
-        inner = _column(arguments[0])
+        inner = _column(arguments[0], left_out)
         if get_origin(kind) is tuple:
             return pa.list_(inner)
         return inner
     if issubclass(kind, BaseModel):
-        return pa.struct(_columns(kind))
+        return pa.struct(_columns(kind, left_out))
+    if kind is bool:
+        return pa.bool_()
     if kind is float:
         return pa.float64()
     return pa.string()
