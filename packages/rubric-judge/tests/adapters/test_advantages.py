@@ -209,16 +209,24 @@ def test_a_rollout_of_several_rows_counts_once_and_padding_not_at_all() -> None:
 
 
 def test_a_group_under_two_rubrics_is_refused() -> None:
-    one = record({"a": 0.5, "b": 0.5}, {"a": 1.0, "b": 0.0}, task_id="first")
+    one = record({"a": 0.5, "b": 0.5}, {"a": 1.0, "b": 0.0})
     for other in (
-        record({"a": 0.5, "c": 0.5}, {"a": 1.0, "c": 0.0}, task_id="second"),
-        record({"a": 0.4, "b": 0.6}, {"a": 1.0, "b": 0.0}, task_id="second"),
+        record({"a": 0.5, "c": 0.5}, {"a": 1.0, "c": 0.0}),
+        record({"a": 0.4, "b": 0.6}, {"a": 1.0, "b": 0.0}),
     ):
-        with pytest.raises(
-            SchemaError,
-            match=r"group 'p' .*two rubrics: task 'first' and task 'second'",
-        ):
+        with pytest.raises(SchemaError, match=r"group 'p' .*two rubrics of task 't'"):
             advantages.batch_advantages([one, other], ["p", "p"])
+
+
+def test_a_group_of_two_tasks_with_criteria_of_the_same_names_is_refused() -> None:
+    shares = {"a": 0.5, "b": 0.5}
+    rows = [
+        record(shares, {"a": 1.0, "b": 0.0}, task_id="first"),
+        record(shares, task_id="second", outcome="unavailable"),
+    ]
+
+    with pytest.raises(SchemaError, match="as two tasks, 'first' and 'second'"):
+        advantages.batch_advantages(rows, ["p", "p"])
 
 
 def test_scores_that_are_missing_or_no_record_are_named() -> None:

@@ -256,6 +256,17 @@ def test_parts_of_one_rollout_are_judged_by_their_last(
     assert found == pytest.approx([2**0.5, 2**0.5, -(2**0.5)])
 
 
+def test_rollouts_of_two_prompts_that_share_an_id_are_two(
+    tasks: dict[str, Task], task: Task
+) -> None:
+    reward = slime.rubric_reward(judge=ScriptedJudge(scripted), tasks=tasks)
+    pair = [*group(task, 0, "1 0"), *group(task, 1, "0 0")]
+    for one in pair:
+        one.rollout_id = 0
+
+    assert asyncio.run(reward(arguments(), pair)) == [0.75, 0.0]
+
+
 def test_with_a_reward_key_the_reward_is_a_dictionary(
     tasks: dict[str, Task], task: Task
 ) -> None:

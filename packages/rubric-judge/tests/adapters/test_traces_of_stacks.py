@@ -181,6 +181,21 @@ def test_traces_without_a_record_or_of_two_tasks_are_refused() -> None:
     _judged(other, traces[1:])
     with pytest.raises(ConfigError, match="have different rubrics"):
         credit_turns(traces)
+    same = _task().model_copy(update={"question": "Another one?"})
+    _judged(same, traces[1:])
+    with pytest.raises(ConfigError, match="have different rubrics"):
+        credit_turns(traces)
+
+
+def test_a_trace_without_a_judgement_is_no_reward_of_0() -> None:
+    traces = [_trace(name, _messages("good", "no", "no")) for name in "ab"]
+    _judged(_task(), traces)
+    record = json.loads(traces[1].info["rubric/judgement"])
+    lost = {**record, "outcome": "unavailable", "z": {}}
+    traces[1].info["rubric/judgement"] = json.dumps(lost)
+
+    with pytest.raises(ConfigError, match="has no judgement: credit the others alone"):
+        credit_turns(traces)
 
 
 @pytest.mark.parametrize("ids", ["given", "left out"])

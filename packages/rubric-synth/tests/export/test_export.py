@@ -183,9 +183,12 @@ def test_what_is_no_finished_dataset_is_refused(
         (["--to", "gym"], "--to 'gym': no such target; known are"),
         (["--to", "verifiers", "--name", "9 docs"], "--name '9 docs': no name of a"),
         (["--to", "verifiers", "--name", "class"], "--name 'class': no name of a"),
-        (["--to", "verifiers", "--name", "Rubric-Core"], "which it would hide"),
-        (["--to", "harbor", "--name", "harbor"], "which it would hide"),
-        (["--to", "harbor", "--name", "json"], "which it would hide"),
+        (
+            ["--to", "verifiers", "--name", "Rubric-Core"],
+            "has a module or folder of this name",
+        ),
+        (["--to", "harbor", "--name", "harbor"], "has a module or folder of this name"),
+        (["--to", "harbor", "--name", "json"], "has a module or folder of this name"),
         (["--to", "verifiers", "--judge", "absent.yaml"], "absent.yaml"),
     ],
 )

@@ -121,8 +121,8 @@ def batch_advantages(
 
     Raises:
         RewardShapeError: not one group and rollout for each row, or groups of one response only.
-        SchemaError: a record that cannot be read, a group under two rubrics, or rows of a rollout
-            with two judgements.
+        SchemaError: a record that cannot be read, a group of two tasks or rubrics, or rows of a
+            rollout with two judgements.
         ConfigError, PluginError, RewardError: the estimator, or what it is given, cannot be used.
     """
     chosen = estimator_of(estimator)
@@ -238,6 +238,13 @@ def _shares(
         return {}
     first = judged[0]
     for record in judged:
+        if record.task_id != first.task_id:
+            raise SchemaError(
+                f"group {group!r} was judged as two tasks, {first.task_id!r} and "
+                f"{record.task_id!r}: the responses of one prompt need one task, or the prompts "
+                "need keys of their own",
+                field=KEY,
+            )
         unlike = sorted(first.shares.keys() ^ record.shares.keys())
         moved = [
             criterion
@@ -246,9 +253,9 @@ def _shares(
         ]
         if unlike or moved:
             raise SchemaError(
-                f"group {group!r} was judged under two rubrics: task {first.task_id!r} and task "
-                f"{record.task_id!r} differ in {_listed(unlike or moved)}; the responses of one "
-                "prompt need one rubric, or the prompts need keys of their own",
+                f"group {group!r} was judged under two rubrics of task {first.task_id!r}, which "
+                f"differ in {_listed(unlike or moved)}; the responses of one prompt need one "
+                "rubric, or the prompts need keys of their own",
                 field=KEY,
             )
         if record.outcome is Outcome.SCORED and record.z.keys() != record.shares.keys():

@@ -9,7 +9,7 @@ sample out: slime itself counts what it removes in the group's mean. Interface r
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from math import nan
 from statistics import fmean
 from typing import Any, Final, TypeAlias, Unpack, cast
@@ -56,7 +56,7 @@ def rubric_reward(**options: Unpack[scoring.MaskingOptions]) -> RewardFunction:
 
     Returns:
         A coroutine function of slime's arguments and a sample, or a list of samples. Of several
-        samples with one `rollout_id` the last is judged, for all of them.
+        samples of a group with one `rollout_id` the last is judged, for all of them.
 
     Raises:
         ConfigError, JudgeSetupError, LedgerError: nothing could be judged like this.
@@ -169,9 +169,9 @@ def _is_unfinished(sample: Any) -> bool:
     return getattr(sample.status, "value", sample.status) in _UNFINISHED
 
 
-def _rollout(sample: Any, place: int) -> object:
+def _rollout(sample: Any, place: int) -> Hashable:
     rollout = getattr(sample, "rollout_id", None)
-    return ("row", place) if rollout is None else rollout
+    return ("row", place) if rollout is None else (sample.group_index, rollout)
 
 
 def _reward(args: object, judgement: scoring.Judgement) -> Reward:

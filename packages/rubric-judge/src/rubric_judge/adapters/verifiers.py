@@ -6,7 +6,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Unpack, cast
 
-from rubric_core import ConfigError, Thoughts
+from rubric_core import ConfigError, Outcome, Thoughts
 from rubric_core.reward.advantage import group_advantages
 from rubric_core.reward.attribution import criterion_attribution
 from rubric_core.reward.inputs import Std
@@ -283,7 +283,7 @@ def credit_turns(
         name: the prefix of the metrics.
 
     Raises:
-        ConfigError: a trace without a record of its judgement, or records of several rubrics.
+        ConfigError: a trace without a judgement or a record of it, or records of several rubrics.
         RewardShapeError: fewer than two traces.
     """
     records = [_record(trace, name) for trace in traces]
@@ -292,10 +292,16 @@ def credit_turns(
     first = records[0]
     ids = list(first.shares)
     for record in records:
-        if (record.shares, record.turns) != (first.shares, first.turns):
+        same = ("task_id", "shares", "turns")
+        if any(getattr(record, name) != getattr(first, name) for name in same):
             raise ConfigError(
                 f"the traces of a group have different rubrics, of the tasks {first.task_id!r} and "
                 f"{record.task_id!r}: credit the group of each task by itself",
+                location="traces",
+            )
+        if record.outcome is Outcome.UNAVAILABLE:
+            raise ConfigError(
+                f"a trace of task {record.task_id!r} has no judgement: credit the others alone",
                 location="traces",
             )
     z_PGM = [[[record.z.get(key, 0.0) for key in ids] for record in records]]

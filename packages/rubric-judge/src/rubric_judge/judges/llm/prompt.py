@@ -97,13 +97,13 @@ def _fenced_excerpt(excerpt: Excerpt, *, seed: str) -> str:
     hashes = {
         run for part in excerpt.parts for run in _HEX.findall(part.text.casefold())
     }
-    taken = "\n".join(sorted(hashes))
+    hex_runs = "\n".join(sorted(hashes))
     shown += [
         fenced(
             part.text,
             label=f"{_LABELS[part.kind]} {part.turn}",
             seed=seed,
-            beside=taken,
+            beside=hex_runs,
         )
         for part in excerpt.parts
     ]
