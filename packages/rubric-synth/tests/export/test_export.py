@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -320,3 +321,26 @@ def test_the_package_installs_without_a_network(
     written = {path.relative_to(out) for path in (out / "my_docs").rglob("*.*")}
     assert {path for path in written if not (installed / path).exists()} == set()
     assert (installed / "my_docs-0.1.0.dist-info").is_dir()
+
+
+def test_a_wheel_out_of_the_source_archive_holds_every_file(
+    write_dataset: Write, tmp_path: Path
+) -> None:
+    uv = shutil.which("uv")
+    if uv is None:
+        pytest.skip("uv builds the package")
+    out = tmp_path / "my-docs"
+    exported(write_dataset(), out, *TO)
+    built = tmp_path / "built"
+
+    # As publishing does it: the archive first, and the wheel out of it.
+    command = [uv, "build", "-q", "--offline", "--out-dir", str(built), str(out)]
+    subprocess.run(command, check=True, capture_output=True)
+
+    (wheel,) = built.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        packed = {name: archive.read(name) for name in archive.namelist()}
+    written = [path for path in (out / "my_docs").rglob("*") if path.is_file()]
+    assert len(written) > 5
+    for path in written:
+        assert packed[path.relative_to(out).as_posix()] == path.read_bytes()
