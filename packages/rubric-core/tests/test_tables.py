@@ -520,12 +520,13 @@ WHOLE: list[object] = ["Question", "Criterion", "Weight", "Model answer"]
         (-0.5, "0%;[Red]-0%", "-50%"),
         (0.5, '0.0" % of all"', "0.5"),
         (0.5, r"0.0\%", "0.5"),
+        ("One._x000D_\nTwo._x000D_", "@", "One.\nTwo."),
         (datetime(2026, 3, 1), "yyyy-mm-dd", "2026-03-01"),  # noqa: DTZ001
         (datetime(2026, 3, 1), "d/m/yy h:mm", "2026-03-01 00:00:00"),  # noqa: DTZ001
         (datetime(2026, 3, 1, 9), "d/m/yy", "2026-03-01 09:00:00"),  # noqa: DTZ001
     ],
 )
-def test_a_workbooks_percentages_and_dates_are_read_as_they_are_shown(
+def test_a_workbooks_values_are_read_as_they_are_shown(
     tmp_path: Path, value: object, shown: str, text: str
 ) -> None:
     rows: Rows = [WHOLE, ["Q?", "a", 1, value]]

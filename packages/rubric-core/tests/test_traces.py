@@ -285,6 +285,14 @@ def test_a_call_keeps_its_arguments_in_each_form(message: dict[str, Any]) -> Non
     assert [call.text for call in trace.turns[0].calls] == ['f({"city": "Oslo"})']
 
 
+def test_a_call_that_a_policy_left_without_a_name_is_one() -> None:
+    call = {"id": "c1", "function": {"name": "", "arguments": "{}"}}
+
+    trace = chat_trace([{"role": "assistant", "tool_calls": [call]}, RESULT, END])
+
+    assert [call.text for call in trace.turns[0].calls] == ["({})"]
+
+
 def test_one_observation_of_a_terminal_answers_all_commands_of_its_step() -> None:
     commands = [
         {

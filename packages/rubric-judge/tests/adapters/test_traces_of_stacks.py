@@ -133,6 +133,15 @@ def test_a_trace_of_verifiers_is_judged_by_what_its_criteria_name() -> None:
         assert FOUND not in shown
 
 
+def test_a_call_that_ends_an_episode_of_verifiers_needs_no_result() -> None:
+    task = _task()
+    messages = _messages("good", "found", "")[:2]
+
+    (reward,) = _judged(task, [_trace("a", messages)])
+
+    assert reward == pytest.approx(2 / 5 + 1 / 5 + 1 / 5, abs=1e-4)
+
+
 def test_the_credit_of_a_turn_goes_to_its_tokens() -> None:
     task = _task()
     traces = [

@@ -49,6 +49,8 @@ _UNCOMPUTED = (
 _NOT_DIGITS = re.compile(r'"[^"]*"|\\.|\[[^\]]*\]|[_*].')
 """The parts of a number's format that are shown as they stand."""
 _PERCENT_DIGITS = 12
+_CARRIAGE_RETURN = "_x000D_"
+"""A carriage return as workbooks write it, which openpyxl leaves as it is."""
 
 Cell = str | float
 """A number of an .xlsx, or a text without spaces around it; "" where there is nothing.
@@ -276,4 +278,4 @@ def _value(cell: Any) -> Cell:
             has_time = "h" in _NOT_DIGITS.sub("", cell.number_format).lower()
             return str(value) if has_time else str(value.date())
         case value:
-            return str(value).strip()
+            return str(value).replace(_CARRIAGE_RETURN, "").strip()

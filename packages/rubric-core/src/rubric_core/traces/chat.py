@@ -233,7 +233,7 @@ def _calls(
             "Mapping[str, object]", inner if isinstance(inner, Mapping) else {}
         )
         name = fields.get("name")
-        if not isinstance(name, str) or not name:
+        if not isinstance(name, str):  # a policy may have left it empty
             where = f"messages.{place}.tool_calls.{number}"
             raise SchemaError(
                 f"{where} names no tool: a call has `function` with `name` and `arguments`",

@@ -241,7 +241,8 @@ async def _judged(
         row,
         _reply(trace),
         task.prompt_text,
-        trace=partial(verifiers_trace, trace, thoughts=scorer.thoughts),
+        # A call may end an episode, as one of a tool that submits: it has no result then.
+        trace=partial(verifiers_trace, trace, thoughts=scorer.thoughts, cut=True),
     )
     (judgement,) = await scorer.judge([submission])
     return judgement
