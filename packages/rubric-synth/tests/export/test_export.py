@@ -105,6 +105,17 @@ def test_a_task_that_fails_its_test_is_left_out(
     assert "| reference | full | 6 |" in card
 
 
+def test_the_command_of_the_card_keeps_traces_on_this_machine(
+    write_dataset: Write, task_row: Row, tmp_path: Path
+) -> None:
+    dataset = write_dataset([task_row(subject) for subject in SUBJECTS])
+    exported(dataset, tmp_path / "my-docs", "--to", "verifiers")
+
+    card = (tmp_path / "my-docs" / "README.md").read_text("utf-8")
+    command = card.partition("vf-eval ")[2].partition("```")[0]
+    assert "--push False" in command
+
+
 def test_failing_tasks_may_be_kept_and_are_not_passed_over(
     write_dataset: Write, task_row: Row, tmp_path: Path
 ) -> None:

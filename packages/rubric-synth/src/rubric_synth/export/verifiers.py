@@ -15,8 +15,11 @@ from rubric_synth.export.package import template
 _USAGE = """\
 ```bash
 vf-eval {name} --env.agent.harness.id null --env.agent.runtime.type subprocess \\
-    --model MODEL --client.base-url http://127.0.0.1:8000/v1 --client.api-key-var MY_KEY
+    --model MODEL --client.base-url http://127.0.0.1:8000/v1 --client.api-key-var MY_KEY \\
+    --push False
 ```
+
+`--push False` keeps the traces here; without it `vf-eval` sends them to Prime Intellect's servers.
 
 In prime-rl's configuration:
 
