@@ -53,6 +53,16 @@ def call_finished(result: JudgeResult, *, task_id: str) -> None:
     log.info("judge.call.finished", task_id=task_id, **said, **usage)
 
 
+def turns_in_one_text(*, stack: str) -> None:
+    """Log that a stack hands over all turns as one text, what tools returned included."""
+    _log().warning(
+        "judge.reward.turns_in_one_text",
+        stack=stack,
+        what_to_do="what tools returned is judged as the policy's own words, and may earn: use an "
+        "adapter that reads traces, or let no tool return what a criterion asks for",
+    )
+
+
 def litellm_settings_ignored(*, path: str, keys: Sequence[str]) -> None:
     """Log which settings of a litellm file are the judge's own, or the proxy's."""
     _log().warning("judge.litellm_config.ignored", path=path, keys=list(keys))

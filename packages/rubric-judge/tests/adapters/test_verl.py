@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from rubric_core import (
@@ -17,6 +18,7 @@ from rubric_core import (
     Task,
     UnavailableRewardError,
 )
+from rubric_judge.adapters import verl
 from rubric_judge.adapters.verl import compute_score
 from rubric_judge.testing import FailingJudge, ScriptedJudge
 
@@ -255,3 +257,22 @@ def test_calls_of_one_process_share_a_bound(tasks_file: str, task: Task) -> None
     asyncio.run(many())
 
     assert judge.peak_in_flight == 8
+
+
+def test_what_tools_said_in_a_response_is_warned_of_once(
+    judge_file: str, tasks_file: str, task: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # verl 0.9.1 decodes all turns into one text, without marks of who wrote what.
+    warned: list[str] = []
+    monkeypatch.setattr(
+        verl.events, "turns_in_one_text", lambda *, stack: warned.append(stack)
+    )
+    verl._warn_once.cache_clear()
+    files = {"judge": judge_file, "tasks": tasks_file, "ground_truth": task.task_id}
+
+    for turns in (None, 2, np.int32(2)):
+        scored("x", **files, extra_info={"num_turns": turns})
+    assert warned == []
+    for _ in range(2):
+        scored("x", **files, extra_info={"num_turns": np.int32(4)})
+    assert warned == ["verl"]

@@ -5,12 +5,33 @@ judge's failure is a key and no exception.
 """
 
 from collections.abc import Mapping, Sequence
+from functools import cache
+from numbers import Integral
 from pathlib import Path
+from typing import Final, cast
 
 from rubric_core import Judge, OnUnavailable, Thoughts
+from rubric_judge import events
 from rubric_judge.adapters import rows, scoring
 
 __all__ = ["compute_score"]
+
+_ONE_REPLY: Final = 2
+"""verl's `num_turns` of a question and its answer."""
+
+
+@cache
+def _warn_once() -> None:
+    events.turns_in_one_text(stack="verl")
+
+
+def _look_at_turns(extra_info: object) -> None:
+    """Warn once of a response in which tools or users speak, as verl's tool agent makes them."""
+    if not isinstance(extra_info, Mapping):
+        return
+    turns = cast("Mapping[str, object]", extra_info).get("num_turns")
+    if isinstance(turns, Integral) and int(turns) > _ONE_REPLY:
+        _warn_once()
 
 
 async def compute_score(  # noqa: PLR0913  # verl's signature, and our settings after it
@@ -55,6 +76,7 @@ async def compute_score(  # noqa: PLR0913  # verl's signature, and our settings 
         ConfigError, SchemaError: a row without a task that can be judged.
     """
     del data_source, router
+    _look_at_turns(extra_info)
     scorer = scoring.shared_scorer(
         "reward_kwargs",
         True,  # noqa: FBT003  # can log
