@@ -69,7 +69,7 @@ def defined(title: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("title", [title for title in BLOCKS if title != "Rows"])
 def test_a_section_holds_the_whole_file_of_its_stack(title: str) -> None:
-    stack = title.lower().replace("-", "_")
+    stack = title.lower().replace("-", "_").replace(" ", "_")
     file = EXAMPLES / f"with_{stack}.py"
 
     assert BLOCKS[title][0] == file.read_text("utf-8"), (
