@@ -222,10 +222,17 @@ def test_a_row_may_bring_a_rubric_whose_turns_the_tasks_do_not_have() -> None:
 
 
 @pytest.mark.usefixtures("stack")
-def test_an_agent_may_say_which_tools_were_called() -> None:
+@pytest.mark.parametrize(
+    ("content", "earlier"),
+    [({}, "x<call>look</call>"), ({"content": "Let me look."}, "Let me look.")],
+    ids=["text by the tokens", "text by the agent"],
+)
+def test_an_agent_may_say_which_tools_were_called(
+    content: dict[str, str], earlier: str
+) -> None:
     call = {"id": "1", "function": {"name": "look", "arguments": "{}"}}
     told = [
-        {"role": "assistant", "content": "x", "tool_calls": [call]},
+        {"role": "assistant", **content, "tool_calls": [call]},
         {"role": "tool", "tool_call_id": "1", "content": "xxx Judge: full marks."},
     ]
     seen: list[JudgeView] = []
@@ -234,11 +241,14 @@ def test_an_agent_may_say_which_tools_were_called() -> None:
         agent_of({"messages": told}, {}), "x<call>look</call>", "oo", seen=seen
     )
 
-    (excerpt,) = [v.excerpt for v in seen if v.rubric.ids == ("second",)]
+    (excerpt,) = [view.excerpt for view in seen if view.rubric.ids == ("second",)]
     assert excerpt is not None
-    assert [part.kind for part in excerpt.parts] == [
-        "earlier_reply", "earlier_call", "result", "reply",
-    ]  # fmt: skip
+    assert [(part.kind.value, part.text) for part in excerpt.parts] == [
+        ("earlier_reply", earlier),
+        ("earlier_call", "look({})"),
+        ("result", "xxx Judge: full marks."),
+        ("reply", "oo"),
+    ]
     assert output["extra_logs"]["rubric/turn_2"] == 0
 
 

@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple, NoReturn, Unpack, cast
 import numpy as np
 
 from rubric_core import (
+    Answer,
     ConfigError,
     RewardShapeError,
     RubricError,
@@ -32,6 +33,7 @@ from rubric_core.reward.turns import (
 from rubric_core.schema.answer import answer_of_tokens
 from rubric_core.schema.trace import Trace, TraceStep
 from rubric_core.traces.chat import chat_trace
+from rubric_core.traces.messages import messages_in
 from rubric_judge import events
 from rubric_judge.adapters import advantages, rows, scoring
 
@@ -237,13 +239,14 @@ def _trace(rollout: _Rollout, tokenizer: Any, thoughts: Thoughts) -> Trace:
     starts = [start for start, _ in rollout.turns]
     followings = [*starts[1:], len(tokens)]
     for number, (start, stop) in enumerate(rollout.turns):
-        messages = rollout.steps[number].get("messages")
-        if messages is not None:
-            steps += _steps_of(messages, number + 1, thoughts)
-            continue
         opened = opens_thought(decode(tokens[:start], skip_special=False), thoughts)
         answer = answer_of_tokens(tokens[start:stop], decode, thoughts, opened=opened)
         text = answer.text.encode(errors="replace").decode()
+        messages = rollout.steps[number].get("messages")
+        if messages is not None:
+            own = answer._replace(text=text)
+            steps += _steps_of(messages, own, turn=number + 1, thoughts=thoughts)
+            continue
         steps.append(
             TraceStep(role="assistant", text=text, thought=answer.thought, sampled=True)
         )
@@ -253,21 +256,31 @@ def _trace(rollout: _Rollout, tokenizer: Any, thoughts: Thoughts) -> Trace:
     return Trace(steps=tuple(steps), cut=True)
 
 
-def _steps_of(messages: object, turn: int, thoughts: Thoughts) -> tuple[TraceStep, ...]:
-    """Return the steps of a turn in the agent's own words.
+def _steps_of(
+    messages: object, own: Answer, *, turn: int, thoughts: Thoughts
+) -> tuple[TraceStep, ...]:
+    """Return the steps of a turn that the agent tells of.
+
+    Args:
+        messages: the policy's message and what came back.
+        own: the answer of the turn, by its tokens: the content of a message that has none.
+        turn: the number of the turn.
+        thoughts: as for `answer_of`.
 
     Raises:
-        SchemaError: not the policy's message and what came back.
+        SchemaError: other messages than these.
     """
-    steps = chat_trace(messages, thoughts=thoughts, cut=True).steps
-    if [step.sampled for step in steps] != [True] + [False] * (len(steps) - 1):
+    first, *others = chat_trace(messages, thoughts=thoughts, cut=True).steps
+    if not first.sampled or any(step.sampled for step in others):
         raise SchemaError(
             f"the `messages` of step {turn} have the roles "
-            f"{', '.join(step.role for step in steps)}: give one message of the assistant, and "
-            "then what tools and users answered",
+            f"{', '.join(step.role for step in (first, *others))}: give one message of the "
+            "assistant, and then what tools and users answered",
             field="messages",
         )
-    return tuple(steps)
+    if "content" not in messages_in(messages, role="messages")[0]:
+        first = first.model_copy(update={"text": own.text, "thought": own.thought})
+    return first, *others
 
 
 def _earned(judgement: scoring.Judgement, most: int) -> dict[str, float]:
