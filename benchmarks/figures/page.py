@@ -25,7 +25,8 @@ def row(benchmark: Benchmark, entry: dict[str, Any] | None) -> str:
         f"{figure(min(values))} to {figure(max(values))}" if len(values) > 1 else ""
     )
     sign = {"at least": "≥", "at most": "≤"}[entry["direction"]]
-    target = f"{sign} {figure(entry['target'])}" if entry["target"] else "0"
+    is_exact = entry["target"] == 0 and entry["direction"] == "at most"
+    target = "0" if is_exact else f"{sign} {figure(entry['target'])}"
     median = figure(statistics.median(values)) + (
         "" if entry["passed"] else " (missed)"
     )
