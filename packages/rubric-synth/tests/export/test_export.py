@@ -249,6 +249,25 @@ def test_a_judge_brings_the_files_that_it_names(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("key", "is_given_away"), [("sk-1", True), ("os.environ/JUDGE_KEY", False)]
+)
+def test_a_key_in_a_file_of_the_judge_is_not_exported(
+    key: str, *, is_given_away: bool, tmp_path: Path
+) -> None:
+    router = tmp_path / "router.yaml"
+    entry = {"model_name": "j", "litellm_params": {"model": "openai/x", "api_key": key}}
+    router.write_text(json.dumps({"model_list": [entry]}), "utf-8")
+    judge = tmp_path / "mine.yaml"
+    judge.write_text("type: llm\nmodel: j\nlitellm_config: router.yaml\n", "utf-8")
+
+    if is_given_away:
+        with pytest.raises(ConfigError, match="'api_key' holds a key"):
+            judge_files_of(judge)
+    else:
+        assert set(judge_files_of(judge)) == {"judge.yaml", "router.yaml"}
+
+
 @pytest.mark.parametrize("named", ["model", "../other.json"])
 def test_a_judge_that_names_a_folder_or_a_file_elsewhere_is_refused(
     named: str, tmp_path: Path

@@ -34,6 +34,8 @@ TARGETS = {
 }
 """Stacks that an environment can be written for, by the name that `--to` gives them."""
 
+_KEY_ENDINGS = ("api_key", "access_key", "secret", "password", "token", "master_key")
+_VARIABLE = "os.environ/"
 _USUAL_JUDGE = b"type: claims\nretractions: true\n"
 """Judge of an environment for which none is named; the same as `ClaimConfig(retractions=True)`."""
 
@@ -142,7 +144,7 @@ def judge_files_of(judge: Path) -> dict[str, bytes]:
 
     Raises:
         ConfigError: It names a folder, or a file elsewhere, by a path that leads nowhere once the
-            environment is moved.
+            environment is moved; or a file with a key in it, which would be given away with it.
     """
     files = {JUDGE_FILE: read_file(judge)}
     for named in _texts(read_yaml(judge)):
@@ -159,8 +161,39 @@ def judge_files_of(judge: Path) -> dict[str, bytes]:
                 f"give its whole path, {place.resolve()}",
                 location="judge",
             )
+        if path.suffix in (".yaml", ".yml") and (
+            name := _written_key(read_yaml(place))
+        ):
+            raise ConfigError(
+                f"{place}: {name!r} holds a key, which the environment would give away: write "
+                "os.environ/NAME in its place, and set that variable where the judge runs",
+                location="judge",
+            )
         files[path.as_posix()] = read_file(place)
     return files
+
+
+def _written_key(value: object) -> str:
+    """Return the name of an entry that holds a key itself, not the variable with it; else ""."""
+    match value:
+        case dict():
+            for name, inner in cast("dict[object, object]", value).items():
+                is_key = str(name).lower().endswith(_KEY_ENDINGS)
+                if (
+                    is_key
+                    and isinstance(inner, str)
+                    and not inner.startswith(_VARIABLE)
+                ):
+                    return str(name)
+                if inner_name := _written_key(inner):
+                    return inner_name
+        case list():
+            for inner in cast("list[object]", value):
+                if inner_name := _written_key(inner):
+                    return inner_name
+        case _:
+            pass
+    return ""
 
 
 def _texts(value: object) -> Iterator[str]:
