@@ -1,7 +1,5 @@
 """Group-relative advantages: how much better a response is than its siblings."""
 
-from typing import Final
-
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -10,7 +8,7 @@ from rubric_core.arrays import BoolArray, FloatArray
 from rubric_core.reward import inputs
 from rubric_core.reward.inputs import Std
 
-_LEAVE_ONE_OUT_EPS: Final = 1e-6
+_LEAVE_ONE_OUT_EPS = 1e-6
 
 
 def leave_one_out_baseline(

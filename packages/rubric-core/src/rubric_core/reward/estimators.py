@@ -6,7 +6,7 @@ package adds an estimator under the entry point `rubric.advantages`; `estimates`
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Final, TypeAlias
+from typing import Annotated, ClassVar, TypeAlias
 
 from pydantic import ConfigDict, Field, SerializeAsAny
 
@@ -16,7 +16,7 @@ from rubric_core.reward.advantage import group_advantages
 from rubric_core.reward.attribution import criterion_attribution, decoupled_advantages
 from rubric_core.reward.inputs import Std  # pydantic resolves it at runtime
 
-ADVANTAGES: Final = "rubric.advantages"
+ADVANTAGES = "rubric.advantages"
 
 
 @dataclass(frozen=True)

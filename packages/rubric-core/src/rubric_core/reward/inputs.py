@@ -1,6 +1,6 @@
 """Checks of what rewards and advantages are computed from."""
 
-from typing import Final, Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,7 +13,7 @@ from rubric_core.errors import RewardError, RewardShapeError
 Std: TypeAlias = Literal["sample", "population", "leave_one_out", "none"]
 """Divisor of a group's centred rewards."""
 
-_STDS: Final = get_args(Std)
+_STDS = get_args(Std)
 
 
 def check_scale(std: str, *, delta: float) -> None:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from enum import StrEnum
 from functools import cache
-from typing import Annotated, Final, Literal, NamedTuple, Protocol, TypeAlias
+from typing import Annotated, Literal, NamedTuple, Protocol, TypeAlias
 
 from pydantic import Field, StringConstraints
 
@@ -69,9 +69,9 @@ class ThoughtTags(Sealed):
     """
 
 
-_GRANITE_LEADS: Final = ("Here is", "Here's")
+_GRANITE_LEADS = ("Here is", "Here's")
 
-KNOWN_TAGS: Final = (
+KNOWN_TAGS = (
     # Qwen 3, DeepSeek R1, GLM, Kimi K2, MiniMax M2, Nemotron, SmolLM3, Olmo 3, ERNIE, Step and more
     ThoughtTags(open="<think>", close="</think>"),
     ThoughtTags(open="<mm:think>", close="</mm:think>"),  # MiniMax M3

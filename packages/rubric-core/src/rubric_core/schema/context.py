@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Annotated, Final
+from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
 from rubric_core.files import text_sha256
 from rubric_core.schema.sealed import Identifier, Many, Prose, Sealed, Text
 
-_LEAD: Final = "Read what was found, then answer the question."
+_LEAD = "Read what was found, then answer the question."
 
 
 class Section(Sealed):

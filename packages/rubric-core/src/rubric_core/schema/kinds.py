@@ -1,9 +1,8 @@
 """The kinds of claims that criteria state: one closed list, for rules and for models."""
 
 from enum import StrEnum
-from typing import Final
 
-TO_AVOID: Final = "To avoid: "
+TO_AVOID = "To avoid: "
 """Prefix of the description of a criterion that is met by avoiding a fault."""
 
 

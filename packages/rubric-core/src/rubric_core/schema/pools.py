@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Container, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
 from pydantic import model_validator
 
@@ -17,12 +17,12 @@ from rubric_core.schema.kinds import TO_AVOID, CriterionKind
 from rubric_core.schema.rubric import Criterion, Rubric
 from rubric_core.schema.sealed import Identifier, Sealed
 
-FEWEST_TASKS: Final = 8
+FEWEST_TASKS = 8
 """Number of tasks that an id must occur in to be measured by itself: an interval needs as many
 documents. With fewer tasks in all, every id is measured by itself, as there are few."""
-_LEAST_FRAC: Final = 0.05
+_LEAST_FRAC = 0.05
 """Share of the tasks that an id must occur in: with M criteria a task, at most 20 M ids do."""
-_KINDS: Final = "kind."
+_KINDS = "kind."
 """Prefix of the names of pools of a kind; no pool of an id has it."""
 
 

@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Container, Iterator, Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Annotated, Final, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 from pydantic import AfterValidator, Field, GetCoreSchemaHandler
 from pydantic_core import core_schema
@@ -229,7 +229,7 @@ def _of_replies(rubric: Rubric, ids: tuple[str, ...]) -> Rubric:
     return Rubric(criteria=criteria)
 
 
-_LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Grounding:

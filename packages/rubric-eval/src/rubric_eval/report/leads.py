@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final, Self
+from typing import Any, Self
 from urllib.parse import parse_qs, urlsplit
 
 from rubric_judge.ui.page.charts import Bars
 from rubric_judge.ui.page.links import link_to
 from rubric_judge.ui.page.tables import Cell, Row, Table
 
-HELDOUT: Final = "heldout"
+HELDOUT = "heldout"
 """Set of the held-out questions; each benchmark has one of its own name."""
 
 

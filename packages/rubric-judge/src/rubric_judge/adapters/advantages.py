@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
-from typing import Final, NamedTuple, Protocol, TypeAlias, cast
+from typing import NamedTuple, Protocol, TypeAlias, cast
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -34,9 +34,9 @@ from rubric_judge.adapters.scoring import Judgement
 from rubric_judge.adapters.ties import tied_reward
 from rubric_judge.quality.criteria.record import RECORD, JudgementRecord
 
-KEY: Final = f"rubric/{RECORD}"
+KEY = f"rubric/{RECORD}"
 """Name of the record in what a stack carries beside a reward."""
-PREFIX: Final = "rubric_"
+PREFIX = "rubric_"
 """Prefix of the names that estimators have in stacks: `rubric_decoupled`, `rubric_group`."""
 
 Record: TypeAlias = JudgementRecord | str | None
@@ -44,9 +44,9 @@ Record: TypeAlias = JudgementRecord | str | None
 Estimator: TypeAlias = AdvantageEstimator | Mapping[str, object] | str
 """An estimator, its settings, such as `{"estimator": "group", "std": "none"}`, or its name."""
 
-_SAME: Final = 1e-9
+_SAME = 1e-9
 """Largest difference between shares of one rubric, which JSON keeps to the last bit."""
-_FEWEST: Final = 2
+_FEWEST = 2
 
 
 class BatchAdvantages(NamedTuple):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy, deepcopy
 from functools import partial
-from typing import Any, Final, NamedTuple, NoReturn, Unpack, cast
+from typing import Any, NamedTuple, NoReturn, Unpack, cast
 
 import numpy as np
 
@@ -39,14 +39,14 @@ from rubric_judge.adapters import advantages, rows, scoring
 
 __all__ = ["agent_executor", "credit_turns", "register"]
 
-_SERIES: Final = "0.11"
-_INSTALL: Final = f"'openrlhf=={_SERIES}.*'"
-_TURN: Final = "rubric/turn_"
-_TIED: Final = 1e-9
+_SERIES = "0.11"
+_INSTALL = f"'openrlhf=={_SERIES}.*'"
+_TURN = "rubric/turn_"
+_TIED = 1e-9
 """The number that OpenRLHF adds to a deviation, under `group_norm`."""
-_FEWEST: Final = 2
-_ESTIMATORS: Final = ("rloo", "dr_grpo", "group_norm")
-_REMEDY: Final = (
+_FEWEST = 2
+_ESTIMATORS = ("rloo", "dr_grpo", "group_norm")
+_REMEDY = (
     "let the file of --train.agent_func_path make its AgentExecutor by "
     "rubric_judge.adapters.openrlhf_turns.agent_executor, with the `tasks` that labels name"
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
-from typing import Any, Final
+from typing import Any
 
 from rubric_core import ConfigError, SchemaError
 from rubric_core.reward.estimators import AdvantageEstimator
@@ -17,18 +17,18 @@ from rubric_judge.adapters import advantages, scoring
 
 __all__ = ["register"]
 
-_SERIES: Final = "0.3"
-_UTILS: Final = "skyrl.backends.skyrl_train.utils.ppo_utils"
-_TRAINER: Final = "skyrl.train.trainer"
-_METHODS: Final = ("convert_to_training_input", "compute_advantages_and_returns")
-_KEPT: Final = "rubric_judgements"
+_SERIES = "0.3"
+_UTILS = "skyrl.backends.skyrl_train.utils.ppo_utils"
+_TRAINER = "skyrl.train.trainer"
+_METHODS = ("convert_to_training_input", "compute_advantages_and_returns")
+_KEPT = "rubric_judgements"
 """Key of the records in the metadata of a training batch."""
-_HOOK: Final = "rubric_hook"
-_LOADING: Final = (
+_HOOK = "rubric_hook"
+_LOADING = (
     "call rubric_judge.adapters.skyrl_advantages.register() in the process of the trainer too, "
     "before BasePPOExp(config).run()"
 )
-_LOGGING: Final = "register the environment with log_judgements=True among its kwargs"
+_LOGGING = "register the environment with log_judgements=True among its kwargs"
 
 _Method = Callable[..., Any]
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from math import nan
 from statistics import fmean
-from typing import Any, Final, TypeAlias, Unpack, cast
+from typing import Any, TypeAlias, Unpack, cast
 
 from rubric_core import ConfigError, SchemaError
 from rubric_core.reward.estimators import AdvantageEstimator
@@ -29,7 +29,7 @@ PostProcess: TypeAlias = (
     "Callable[[Any, Sequence[Any]], tuple[list[float], list[float]]]"
 )
 
-_FIELDS: Final = (
+_FIELDS = (
     "prompt",
     "response",
     "label",
@@ -39,10 +39,10 @@ _FIELDS: Final = (
     "remove_sample",
 )
 """Fields of a sample that are read and written."""
-_SNAPSHOTS: Final = "slime 624b824 and miles 31f1ca9"
-_ESTIMATORS: Final = ("grpo", "gspo", "cispo")
+_SNAPSHOTS = "slime 624b824 and miles 31f1ca9"
+_ESTIMATORS = ("grpo", "gspo", "cispo")
 """Estimators of slime that take what post-processing gives as the advantage."""
-_UNFINISHED: Final = ("aborted", "failed")
+_UNFINISHED = ("aborted", "failed")
 """Statuses of a sample whose generation did not end for a reason that is not the policy's."""
 
 

@@ -5,7 +5,7 @@ from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from statistics import fmean
 from types import FunctionType, MethodType
-from typing import Final, Protocol, Unpack, cast, overload
+from typing import Protocol, Unpack, cast, overload
 
 from rubric_core import ConfigError, RewardShapeError
 from rubric_core.schema.trace import Trace
@@ -16,9 +16,9 @@ from rubric_judge.adapters.options import shows_options
 
 __all__ = ["CombinedReward", "RewardFunction", "rubric_reward"]
 
-_FIRST_TO_MASK: Final = [1, 6]
+_FIRST_TO_MASK = [1, 6]
 """The first release of TRL that leaves a missing reward out; earlier ones count 0."""
-_NOT_COLUMNS: Final = {"completion_ids", "environments"}
+_NOT_COLUMNS = {"completion_ids", "environments"}
 """Values that TRL gives for each completion, beside the columns."""
 
 

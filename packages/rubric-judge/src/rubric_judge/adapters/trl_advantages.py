@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any, Final, cast
+from typing import Any, cast
 
 from rubric_core import ConfigError, RewardShapeError
 from rubric_core.reward.estimators import AdvantageEstimator, GroupAdvantages
@@ -19,8 +19,8 @@ from rubric_judge.quality.criteria.record import JudgementRecord
 
 __all__ = ["trainer_class"]
 
-_SERIES: Final = "1.16"
-_METHODS: Final = ("_generate_and_score_completions", "_calculate_rewards")
+_SERIES = "1.16"
+_METHODS = ("_generate_and_score_completions", "_calculate_rewards")
 
 
 class _RubricGRPOTrainer:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from numbers import Integral
 from pathlib import Path
-from typing import Final, cast
+from typing import cast
 
 from rubric_core import Judge, OnUnavailable, Thoughts
 from rubric_judge import events
@@ -16,7 +16,7 @@ from rubric_judge.adapters import rows, scoring
 
 __all__ = ["compute_score"]
 
-_ONE_REPLY: Final = 2
+_ONE_REPLY = 2
 """verl's `num_turns` of a question and its answer."""
 
 

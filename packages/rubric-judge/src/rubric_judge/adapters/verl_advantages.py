@@ -10,28 +10,28 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
-from typing import Any, Final, cast
+from typing import Any, cast
 
 from rubric_core import ConfigError
 from rubric_judge.adapters import advantages, scoring
 
 __all__ = ["register"]
 
-_SERIES: Final = "0.9"
-_REGISTRY: Final = "verl.trainer.ppo.core_algos"
-_TRAINER: Final = "verl.trainer.ppo.v1.trainer_base"
+_SERIES = "0.9"
+_REGISTRY = "verl.trainer.ppo.core_algos"
+_TRAINER = "verl.trainer.ppo.v1.trainer_base"
 """Module of the trainer that `verl.trainer.main_ppo` runs."""
-_CALLERS: Final = (
+_CALLERS = (
     "verl.trainer.ppo.ray_trainer",
     "verl.experimental.separation.ray_trainer",
 )
 """Modules of the older trainers, each with `compute_advantage` under that name."""
-_HOOK: Final = "rubric_hook"
-_LOADING: Final = (
+_HOOK = "rubric_hook"
+_LOADING = (
     "load it with actor_rollout_ref.model.external_lib=rubric_judge.adapters.verl_advantages, "
     "which verl imports after its trainer, and not by VERL_USE_EXTERNAL_MODULES"
 )
-_LOGGING: Final = (
+_LOGGING = (
     "give the reward +reward.custom_reward_function.reward_kwargs.log_judgements=true"
 )
 

@@ -1,7 +1,7 @@
 """How a policy learns: from rewards, or from itself shown passage and rubric."""
 
 from collections.abc import Collection, Iterator
-from typing import Annotated, ClassVar, Final, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -9,7 +9,7 @@ from rubric_train_openrlhf.policy_config import Section
 
 Shown = Literal["passage_and_rubric", "passage", "rubric"]
 
-_OF_REWARDS: Final = {
+_OF_REWARDS = {
     "advantage": "advantages are of rewards",
     "audit": "an audit watches a policy that learns its judge, and none is learnt",
     "dynamic_sampling": "groups are kept by their rewards",

@@ -5,14 +5,13 @@ no `PolicyView`, and goes to no file, log or sampler.
 """
 
 from dataclasses import dataclass, field
-from typing import Final
 
 from rubric_core import Criterion, Task
 from rubric_core.schema.context import Section, as_plain_text
 from rubric_core.schema.conversation import messages_of
 from rubric_train_openrlhf.config.method import Shown
 
-_RUBRIC_HEADING: Final = "What a full answer does"
+_RUBRIC_HEADING = "What a full answer does"
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
 
 import numpy as np
 
@@ -169,7 +168,7 @@ def unjudged_rows(record: DistilledStep, group_size: int) -> list[RolloutRow]:
     return rollouts
 
 
-UNJUDGED: Final = "unjudged"
+UNJUDGED = "unjudged"
 """Outcome of a response that no judge is asked about."""
 
 

@@ -2,7 +2,6 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
-from typing import Final
 
 from rubric_core import JudgeView, Pooling, Task
 from rubric_judge.quality.labels.rows import Label
@@ -20,7 +19,7 @@ from rubric_judge.quality.view.samples import (
 from rubric_judge.ui.page.links import link_to
 from rubric_judge.ui.page.tables import Cell, Column, Row, Table
 
-_COLUMNS: Final = (
+_COLUMNS = (
     Column(key="labelled", title="judged and labelled", form="count"),
     Column(key="lenient", title="met by the judge alone", form="count"),
     Column(key="strict", title="met by people alone", form="count"),

@@ -5,7 +5,7 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Literal
 
 from rubric_core import ConfigError, JudgeView
 from rubric_judge.quality.labels.rows import Label
@@ -15,9 +15,9 @@ from rubric_judge.ui.page.tables import counted
 By = Literal["response", "task"]
 """Key that two judgements of one sample share: task and response, or the task alone."""
 
-MOST_JUDGES: Final = 6
+MOST_JUDGES = 6
 """Verdicts that fit side by side."""
-_NAME_CHARS: Final = 10
+_NAME_CHARS = 10
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict
 
@@ -24,8 +24,8 @@ from rubric_judge.quality.view.samples import (
 from rubric_judge.ui.page.tables import counted
 from rubric_judge.ui.yaml_files import yaml_value
 
-_CONFIGURATION: Final = "config.resolved.yaml"
-_FINGERPRINT_CHARS: Final = 8
+_CONFIGURATION = "config.resolved.yaml"
+_FINGERPRINT_CHARS = 8
 
 
 class _Slim(BaseModel):

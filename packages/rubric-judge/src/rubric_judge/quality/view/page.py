@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from rubric_core import Pooling, Task
 from rubric_core.files import write_text
@@ -22,12 +22,12 @@ from rubric_judge.ui.page.links import link_to
 from rubric_judge.ui.page.rendering import inert_json, render_page, shortened
 from rubric_judge.ui.page.tables import Cell, Column, Row, Table, counted
 
-MAX_TEXT_CHARS: Final = 20_000
+MAX_TEXT_CHARS = 20_000
 """Most characters of one response, question or reason on the page."""
-MAX_CHARS: Final = 80_000_000
+MAX_CHARS = 80_000_000
 """Most characters of all of them, beyond which each gets fewer."""
-_LEAST_CHARS: Final = 500
-_MOST_ROWS: Final = 40
+_LEAST_CHARS = 500
+_MOST_ROWS = 40
 """Criteria in the table above the samples; the filter has all."""
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
 
 from rubric_core import Evidence, JudgeResult, JudgeView, Outcome, Task
 from rubric_core.reward.projection import criterion_scores_z
@@ -10,7 +9,7 @@ from rubric_core.schema.pools import kind_pool
 from rubric_judge.quality.reliability.rates import MET
 from rubric_judge.quality.responses import reward_of
 
-_NO_EVIDENCE: Final[Mapping[str, Evidence]] = {}
+_NO_EVIDENCE: Mapping[str, Evidence] = {}
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,14 +2,13 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import Final
 
 from rubric_core import Outcome, Pooling
 from rubric_core.reward.projection import criterion_scores_z
 from rubric_judge.quality.responses import JudgedResponse
 from rubric_judge.ui.page.tables import Table, counted
 
-_MOST_ROWS: Final = 20
+_MOST_ROWS = 20
 
 
 def criteria_table(judged: Sequence[JudgedResponse]) -> Table:

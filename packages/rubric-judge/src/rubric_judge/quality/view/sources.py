@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from rubric_core import ConfigError, Task, Thoughts, read_tasks
 from rubric_judge.quality.criteria.groups import JudgedAnswer
@@ -21,7 +21,7 @@ from rubric_judge.quality.view.samples import Judged, Source, Texts, Verdict
 Kind: TypeAlias = Format | Literal["evaluation"]
 """A format of an input."""
 
-OF_JUDGE: Final = frozenset({"judged", "ledger", "run"})
+OF_JUDGE = frozenset({"judged", "ledger", "run"})
 """Formats whose place is the judge's, so that a page may be written beside them."""
 
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, groupby
 from statistics import fmean
-from typing import Final, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from markupsafe import Markup
 
@@ -19,7 +19,7 @@ from rubric_judge.ui.page.charts import (
 Width = Literal["wide", "narrow"]
 """The width of a desktop, or that of a phone and of paper."""
 
-_SIZES: Final = {
+_SIZES = {
     ("lead", "wide"): (1080, 300),
     ("lead", "narrow"): (350, 230),
     ("small", "wide"): (520, 210),
@@ -30,13 +30,13 @@ RIGHT = 12
 TOP = 12
 BOTTOM = 26
 """Margins around the axes, in units of the drawing."""
-_LEVELS: Final = 4
-_MOST_POINTS: Final = 400
+_LEVELS = 4
+_MOST_POINTS = 400
 """Most points drawn of one line: more cannot be told apart."""
-_MARKED_POINTS: Final = 12
+_MARKED_POINTS = 12
 """Lines with at most this many points show each of them."""
-_LABEL_ROOM: Final = 46
-_GAP: Final = 1.5
+_LABEL_ROOM = 46
+_GAP = 1.5
 """Gap between bars."""
 _Pair: TypeAlias = tuple[float, float]
 

@@ -6,13 +6,12 @@ its address after the #: the names of its filters with their values.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
 from urllib.parse import quote
 
 from rubric_judge.ui.page.charts import Bars
 from rubric_judge.ui.page.tables import Row, Table
 
-AT_STEP: Final = "{step}"
+AT_STEP = "{step}"
 """Stands for the step of a chart's point in the address that the point leads to."""
 
 
