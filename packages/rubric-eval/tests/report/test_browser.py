@@ -45,6 +45,15 @@ class Visit:
         return self.page.evaluate("document.documentElement.scrollWidth")
 
 
+def _wait_until(page: Any, condition: str) -> None:
+    """Wait for ten seconds; the page's own rules forbid `wait_for_function` to ask twice."""
+    for _ in range(200):
+        if page.evaluate(condition):
+            return
+        page.wait_for_timeout(50)
+    raise AssertionError(condition)
+
+
 @pytest.fixture(scope="module")
 def page(
     tmp_path_factory: pytest.TempPathFactory, folders_in: Callable[[Path], Folders]
@@ -286,9 +295,7 @@ def test_every_row_of_every_table_leads_to_its_answers(
     assert all(places.values()), places
     for address in addresses:
         visit.page.evaluate("(address) => { location.hash = address }", address)
-        visit.page.wait_for_function(
-            "document.activeElement.id === 'list' && scrollY > 0"
-        )
+        _wait_until(visit.page, "document.activeElement.id === 'list' && scrollY > 0")
         visit.page.evaluate("scrollTo(0, 0); document.activeElement.blur()")
         count = visit.page.locator("#count").inner_text()
         assert "Not on this page" not in count, address
@@ -305,7 +312,7 @@ def test_a_cell_of_a_criterion_leads_to_that_model_and_criterion(
     name = row.locator("th").inner_text()
     row.locator("td a").nth(1).press("Enter")
 
-    visit.page.wait_for_function("document.activeElement.id === 'list'")
+    _wait_until(visit.page, "document.activeElement.id === 'list'")
     assert visit.page.locator("#criterion").input_value() == name
     left, right = (
         visit.page.locator(side).input_value() for side in ("#left", "#right")
@@ -330,9 +337,10 @@ def test_what_an_address_names_and_the_page_lacks_is_said(
 
     visit.page.evaluate("location.hash = '#set=heldout&right=nobody'")
 
-    visit.page.wait_for_function(
+    _wait_until(
+        visit.page,
         "document.querySelector('#count').textContent === "
-        "'Not on this page: nobody. 40 of 40 questions'"
+        "'Not on this page: nobody. 40 of 40 questions'",
     )
 
 
@@ -348,8 +356,9 @@ def test_answers_of_controls_are_on_the_revealed_page_alone(
         control = visit.page.get_by_role("link", name="control_shuffled")
         if revealed:
             control.first.click()
-            visit.page.wait_for_function(
-                "document.querySelector('#right').value === 'control_shuffled'"
+            _wait_until(
+                visit.page,
+                "document.querySelector('#right').value === 'control_shuffled'",
             )
             assert visit.page.locator("#detail .response").count() == 1
         else:

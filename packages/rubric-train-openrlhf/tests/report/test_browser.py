@@ -17,6 +17,15 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 
+def _wait_until(page: Page, condition: str) -> None:
+    """Wait for ten seconds; the page's own rules forbid `wait_for_function` to ask twice."""
+    for _ in range(200):
+        if page.evaluate(condition):
+            return
+        page.wait_for_timeout(50)
+    raise AssertionError(condition)
+
+
 @pytest.fixture
 def visit(browser: Browser) -> Iterator[Callable[..., Page]]:
     """Open a page; at the end it has complained of nothing and asked nobody for anything."""
@@ -67,14 +76,12 @@ def test_a_link_lands_on_its_response_and_one_of_another_page_says_so(
     assert page.locator("#rollouts").bounding_box()["y"] < 100
     page.fill("#search", "no such text")
     page.evaluate("location.hash = '#s000024-p000-g00'")
-    page.wait_for_function(
-        "document.querySelector('#list [aria-selected=true]') !== null"
-    )
+    _wait_until(page, "document.querySelector('#list [aria-selected=true]') !== null")
     assert selected.get_attribute("id") == "item-s000024-p000-g00"
     assert page.locator("#search").input_value() == ""
     page.evaluate("location.hash = '#s000002-p000-g09'")
-    page.wait_for_function(
-        "document.querySelector('#count').textContent.includes('not on this')"
+    _wait_until(
+        page, "document.querySelector('#count').textContent.includes('not on this')"
     )
 
 
@@ -177,7 +184,7 @@ def test_a_click_on_a_chart_leads_to_the_responses_that_it_counts(
     assert page.locator("#outcome").input_value() == "invalid"
     assert "item-s000024-p000-g02" in page.locator("#list").inner_html()
     page.go_back()
-    page.wait_for_function("document.querySelector('#outcome').value === 'zero'")
+    _wait_until(page, "document.querySelector('#outcome').value === 'zero'")
 
 
 def test_arrows_and_enter_lead_there_from_the_keyboard(
@@ -195,7 +202,7 @@ def test_arrows_and_enter_lead_there_from_the_keyboard(
     link.press("ArrowRight")
     link.press("Enter")
 
-    page.wait_for_function("document.activeElement.id === 'list'")
+    _wait_until(page, "document.activeElement.id === 'list'")
     assert page.locator("#criterion").input_value() == "purpose_terms"
     assert page.locator("#step option:checked").inner_text().startswith("24")
 
@@ -216,7 +223,7 @@ def test_rows_of_criteria_and_steps_lead_to_their_responses(
     page = visit(write_report(run))
 
     page.locator(".criteria.foldable").get_by_role("link", name="caveat").first.click()
-    page.wait_for_function("document.querySelector('#criterion').value === 'caveat'")
+    _wait_until(page, "document.querySelector('#criterion').value === 'caveat'")
     page.select_option("#outcome", "part")
     page.locator("#tab-judge").click()
     z = page.locator("#judge-view tr:has(th:text-is('caveat')) .z").inner_text()
@@ -224,8 +231,8 @@ def test_rows_of_criteria_and_steps_lead_to_their_responses(
     assert page.evaluate("location.hash").startswith("#criterion=caveat&outcome=part")
     page.locator("summary", has_text="Numbers by step").click()
     page.get_by_role("link", name="1", exact=True).click()
-    page.wait_for_function(
-        "document.querySelector('#count').textContent.includes('of step 1')"
+    _wait_until(
+        page, "document.querySelector('#count').textContent.includes('of step 1')"
     )
 
 

@@ -23,9 +23,19 @@ from rubric_judge.ui.console.command import run_command, typed_command
 __all__ = ["app", "main"]
 
 _WITHOUT_LEDGER = frozenset(
-    {"criteria", "export", "import", "init", "label", "label-import", "lint", "view"}
+    {
+        "criteria",
+        "export",
+        "fixtures",
+        "import",
+        "init",
+        "label",
+        "label-import",
+        "lint",
+        "view",
+    }
 )
-"""Commands that ask no judge, so that there is no judgement to keep."""
+"""Commands that ask no judge, or keep no judgement."""
 
 for _command in (
     attack,

@@ -60,7 +60,9 @@ async def at_once(
             answers[place] = await call()
         # Raised in the caller's task, not as a group, since the exception's type matters there.
         except BaseException as error:
-            is_cancelled_outside = anyio.current_effective_deadline() == -math.inf
+            is_cancelled_outside = (
+                not raised and anyio.current_effective_deadline() == -math.inf
+            )
             if is_cancelled_outside:
                 raise
             raised.append(error)

@@ -157,11 +157,9 @@ def prepare(
         summary_file.begin(wall_s=summary_file.wall_s)
     if config.sft is not None:
         examples = books["train"].reference_answers()
-        start_folder = ClusterPaths(config.out).warm_start
         with progress.phase("warm start"):
-            model = warm_start(
-                config, examples=examples, model=model, folder=start_folder
-            )
+            start = ClusterPaths(config.out).warm_start
+            model = warm_start(config, examples=examples, model=model, folder=start)
     run = policy_run.PolicyRun.of(
         config,
         namespace=namespace,
@@ -169,8 +167,8 @@ def prepare(
         saved_dtype=folder_dtype(refusals.model_path(config)),
     )
     run.write(ClusterPaths(config.out).run)
-    start = flags.grpo_flags(config, model=model.absolute(), resume=first_step > 0)
-    return flags.command_words(start)
+    options = flags.grpo_flags(config, model=model.absolute(), resume=first_step > 0)
+    return flags.command_words(options)
 
 
 def _last_state(
