@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from io import BufferedWriter
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import ClassVar, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -18,13 +18,17 @@ _Model = TypeVar("_Model", bound=BaseModel)
 class ClosedRow(BaseModel):
     """A frozen row that refuses unknown fields, and shows no value in its errors."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(
+        frozen=True, extra="forbid", hide_input_in_errors=True
+    )
 
 
 class OpenRow(BaseModel):
     """A frozen row that passes over unknown fields, and shows no value in its errors."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(
+        frozen=True, extra="ignore", hide_input_in_errors=True
+    )
 
 
 def row_error(
