@@ -134,7 +134,7 @@ def _verifiers() -> Trace:
         parent = number - 1 if number else None
         sampled = message["role"] == "assistant"
         nodes.append({"parent": parent, "message": message, "sampled": sampled})
-    # A subagent's branch, before the last node of the main one.
+    # A side branch, before the last node of the main one.
     stray = {"role": "assistant", "content": "Elsewhere."}
     nodes.insert(5, {"parent": 1, "message": stray, "sampled": True})
     nodes[6]["parent"] = 4

@@ -149,7 +149,7 @@ def test_the_credit_of_a_turn_goes_to_its_tokens() -> None:
         _trace("b", _messages("no", "found", "no")),
         _trace("c", _messages("no", "no", "good")),
     ]
-    # A subagent's node, off the final branch.
+    # A node of a side branch, off the final one.
     stray = _trace("x", _messages("", "", ""))
     traces[2].nodes.insert(1, stray.nodes[1])
     traces[2].nodes[2].parent = 0

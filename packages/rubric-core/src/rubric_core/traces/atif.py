@@ -22,7 +22,7 @@ def atif_trace(
 
     A step of the agent is a turn, unless it was copied for context or made without a model. What a
     step observed answers all of its calls: Harbor's Terminus links nothing to several commands at
-    once, nor to the call that ends a task. Trajectories of subagents are not part of it.
+    once, nor to the call that ends a task. Trajectories that it refers to are not part of it.
 
     Args:
         document: the file's content.
