@@ -19,7 +19,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, Page
 
     from rubric_judge.testing.vllm import VLLMServer
 
@@ -170,6 +170,23 @@ def browser() -> Iterator[Browser]:
         )
         yield found
         found.close()
+
+
+@pytest.fixture
+def wait_until() -> Callable[[Page, str], None]:
+    """Wait for a condition of a page, of JavaScript, for ten seconds.
+
+    The rules of our pages forbid `page.wait_for_function` to ask twice.
+    """
+
+    def wait(page: Page, condition: str) -> None:
+        for _ in range(200):
+            if page.evaluate(condition):
+                return
+            page.wait_for_timeout(50)
+        raise AssertionError(condition)
+
+    return wait
 
 
 CHAT = (

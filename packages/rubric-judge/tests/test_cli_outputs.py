@@ -108,6 +108,34 @@ def test_a_file_that_cannot_be_written_is_one_line_before_the_first_call(
     assert {name: Path(name).read_bytes() for name in HERE} == before
 
 
+LONG = f"{'a' * 245}.jsonl"  # it may be a file's, but no longer one
+
+
+@pytest.mark.parametrize("command", ["score", "rejudge"])
+@pytest.mark.parametrize("out", [LONG, f"{LONG}{LONG}", "/proc/judged.jsonl"])
+def test_what_only_writing_would_show_is_said_before_the_first_call(
+    endpoint: FakeEndpoint, run: Callable[..., Run], command: str, out: str
+) -> None:
+    done = run(*COMMANDS[command], out)
+
+    assert (done.returncode, len(endpoint.calls)) == (2, 0)
+    assert done.stderr.startswith(f"rubric-judge: --out {out}: ")
+    assert done.stderr.count("\n") == 1
+    assert not list(Path().glob(".*"))
+
+
+def test_the_file_beside_the_judgements_is_looked_at_too(
+    endpoint: FakeEndpoint, run: Callable[..., Run]
+) -> None:
+    Path("out.jsonl.inputs.json").mkdir()
+
+    done = run(*COMMANDS["score"], "out.jsonl")
+
+    assert (done.returncode, len(endpoint.calls)) == (2, 0)
+    assert "--out out.jsonl.inputs.json: this is a folder" in done.stderr
+    assert not Path("out.jsonl").exists()
+
+
 @pytest.mark.parametrize("name", ["answers.jsonl", "judge.yaml", "judged.sqlite"])
 def test_no_input_is_written_over(
     endpoint: FakeEndpoint, run: Callable[..., Run], name: str

@@ -10,6 +10,7 @@ from rubric_judge.quality.wrong_answers import CONTROLS, keyword_spam
 from rubric_judge.testing import FailingJudge
 from rubric_synth import (
     DatasetFolderError,
+    OutputError,
     UnfinishedError,
     dataset_statistics,
     synthesise,
@@ -44,6 +45,22 @@ def test_statistics_count_what_the_dataset_holds(
         1 < statistics.effective_criteria.min <= statistics.effective_criteria.max <= 10
     )
     assert json.loads((out / "stats.json").read_text())["tasks"] == report.tasks
+
+
+def test_a_page_that_cannot_be_written_is_said_before_anything_is_judged(
+    tmp_path: Path, collected: Callable[[], Path]
+) -> None:
+    synthesise(collected(), tmp_path / "data")
+    judge = FailingJudge()
+
+    for page in (tmp_path / f"{'a' * 250}.html", tmp_path / "data/train.jsonl/x.html"):
+        with pytest.raises(OutputError, match=r"nothing was changed"):
+            dataset_statistics(tmp_path / "data", judge=judge, page=page)
+
+    assert not (tmp_path / "data" / "stats.json").exists()
+    page = tmp_path / "new" / "folder" / "x.html"
+    dataset_statistics(tmp_path / "data", page=page)
+    assert page.exists()
 
 
 def test_answers_that_know_nothing_earn_much_less_than_the_reference(

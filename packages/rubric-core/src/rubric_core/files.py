@@ -295,7 +295,7 @@ def replacing(path: Path) -> Generator[BinaryIO]:
     """
     is_file = path.is_file() or not path.exists()
     target = path.resolve()
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
+    temporary = _temporary(target)
     try:
         with temporary.open("xb") if is_file else _open_to_write(path) as file:
             yield file
@@ -309,6 +309,29 @@ def replacing(path: Path) -> Generator[BinaryIO]:
         raise
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def check_writable(path: Path) -> None:
+    """Do what `replacing` begins with, and leave nothing: for before what takes long.
+
+    A path that is neither a file nor missing, such as a pipe, is left as it is.
+
+    Raises:
+        OSError: a file could not be written there.
+    """
+    if path.exists() and not path.is_file():
+        return
+    temporary = _temporary(path.resolve())
+    try:
+        temporary.open("xb").close()
+        temporary.unlink()
+    except OSError as error:
+        error.filename = str(path)
+        raise
+
+
+def _temporary(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
 
 
 def write_text(path: Path, text: str) -> None:
@@ -341,8 +364,8 @@ def replacing_folder(path: Path) -> Generator[Path]:
     Raises:
         OSError: it cannot be written; an older folder is still there.
     """
-    fresh = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
-    old = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    fresh = _temporary(path)
+    old = _temporary(path)
     fresh.mkdir(parents=True)
     try:
         yield fresh

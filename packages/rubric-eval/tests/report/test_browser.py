@@ -14,7 +14,7 @@ from rubric_eval.report.page import write_report
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, Page
 
     from conftest import Folders
 
@@ -43,15 +43,6 @@ class Visit:
 
     def width(self) -> int:
         return self.page.evaluate("document.documentElement.scrollWidth")
-
-
-def _wait_until(page: Any, condition: str) -> None:
-    """Wait for ten seconds; the page's own rules forbid `wait_for_function` to ask twice."""
-    for _ in range(200):
-        if page.evaluate(condition):
-            return
-        page.wait_for_timeout(50)
-    raise AssertionError(condition)
 
 
 @pytest.fixture(scope="module")
@@ -282,7 +273,7 @@ def test_a_printed_page_holds_the_tables_and_no_controls(
 
 
 def test_every_row_of_every_table_leads_to_its_answers(
-    browser: Browser, page: Path
+    browser: Browser, page: Path, wait_until: Callable[[Page, str], None]
 ) -> None:
     visit = Visit(browser, page)
     links = visit.page.locator("main a[href^='#set=']")
@@ -295,7 +286,7 @@ def test_every_row_of_every_table_leads_to_its_answers(
     assert all(places.values()), places
     for address in addresses:
         visit.page.evaluate("(address) => { location.hash = address }", address)
-        _wait_until(visit.page, "document.activeElement.id === 'list' && scrollY > 0")
+        wait_until(visit.page, "document.activeElement.id === 'list' && scrollY > 0")
         visit.page.evaluate("scrollTo(0, 0); document.activeElement.blur()")
         count = visit.page.locator("#count").inner_text()
         assert "Not on this page" not in count, address
@@ -304,7 +295,7 @@ def test_every_row_of_every_table_leads_to_its_answers(
 
 
 def test_a_cell_of_a_criterion_leads_to_that_model_and_criterion(
-    browser: Browser, page: Path
+    browser: Browser, page: Path, wait_until: Callable[[Page, str], None]
 ) -> None:
     visit = Visit(browser, page)
 
@@ -312,7 +303,7 @@ def test_a_cell_of_a_criterion_leads_to_that_model_and_criterion(
     name = row.locator("th").inner_text()
     row.locator("td a").nth(1).press("Enter")
 
-    _wait_until(visit.page, "document.activeElement.id === 'list'")
+    wait_until(visit.page, "document.activeElement.id === 'list'")
     assert visit.page.locator("#criterion").input_value() == name
     left, right = (
         visit.page.locator(side).input_value() for side in ("#left", "#right")
@@ -331,13 +322,13 @@ def test_a_cell_of_a_criterion_leads_to_that_model_and_criterion(
 
 
 def test_what_an_address_names_and_the_page_lacks_is_said(
-    browser: Browser, page: Path
+    browser: Browser, page: Path, wait_until: Callable[[Page, str], None]
 ) -> None:
     visit = Visit(browser, page)
 
     visit.page.evaluate("location.hash = '#set=heldout&right=nobody'")
 
-    _wait_until(
+    wait_until(
         visit.page,
         "document.querySelector('#count').textContent === "
         "'Not on this page: nobody. 40 of 40 questions'",
@@ -345,7 +336,10 @@ def test_what_an_address_names_and_the_page_lacks_is_said(
 
 
 def test_answers_of_controls_are_on_the_revealed_page_alone(
-    browser: Browser, tmp_path: Path, folders_in: Callable[[Path], Folders]
+    browser: Browser,
+    tmp_path: Path,
+    folders_in: Callable[[Path], Folders],
+    wait_until: Callable[[Page, str], None],
 ) -> None:
     made = folders_in(tmp_path)
     heldout = made.heldout(models=("base", "grpo", "control_shuffled"))
@@ -356,7 +350,7 @@ def test_answers_of_controls_are_on_the_revealed_page_alone(
         control = visit.page.get_by_role("link", name="control_shuffled")
         if revealed:
             control.first.click()
-            _wait_until(
+            wait_until(
                 visit.page,
                 "document.querySelector('#right').value === 'control_shuffled'",
             )

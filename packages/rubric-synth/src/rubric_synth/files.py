@@ -11,7 +11,7 @@ from typing import BinaryIO, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from rubric_core.files import remove_unfinished, replacing
+from rubric_core.files import check_writable, remove_unfinished, replacing
 from rubric_synth.errors import OutputError
 
 _Model = TypeVar("_Model", bound=BaseModel)
@@ -126,6 +126,25 @@ def _counted(path: Path, replaced: list[Path]) -> Generator[BinaryIO]:
     with replacing(path) as file:
         yield file
     replaced.append(path)
+
+
+def require_writable(paths: Iterable[Path]) -> None:
+    """Refuse what could not be written at the end, before anything is spent on it.
+
+    Args:
+        paths: Files or folders, which are made with the folders above them.
+
+    Raises:
+        OutputError: One of them could not.
+    """
+    for path in paths:
+        highest = path.absolute()
+        try:
+            while not highest.parent.exists():
+                highest = highest.parent
+            check_writable(highest)
+        except OSError as error:
+            raise unwritable(path, error, UNCHANGED) from error
 
 
 def unwritable(path: Path, error: Exception, advice: str) -> OutputError:

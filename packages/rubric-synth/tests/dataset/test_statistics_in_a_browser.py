@@ -25,15 +25,6 @@ OF_TASKS = {
 """Fields that count tasks; others count criteria."""
 
 
-def _wait_until(page: Page, condition: str) -> None:
-    """Wait for ten seconds; the page's own rules forbid `wait_for_function` to ask twice."""
-    for _ in range(200):
-        if page.evaluate(condition):
-            return
-        page.wait_for_timeout(50)
-    raise AssertionError(condition)
-
-
 @pytest.fixture
 def page(
     browser: Browser,
@@ -54,7 +45,9 @@ def page(
     assert complaints == []
 
 
-def test_every_bar_leads_to_as_many_tasks_as_it_counts(page: Page) -> None:
+def test_every_bar_leads_to_as_many_tasks_as_it_counts(
+    page: Page, wait_until: Callable[[Page, str], None]
+) -> None:
     bars = page.locator(".bars tr:has(a[href*='='])").evaluate_all(
         "rows => rows.map((row) => [row.querySelector('a').hash, "
         "row.querySelector('.value').textContent])"
@@ -69,7 +62,7 @@ def test_every_bar_leads_to_as_many_tasks_as_it_counts(page: Page) -> None:
         page.evaluate("(address) => { location.hash = address }", address)
         field = address[1:].partition("=")[0]
         section = "#rejected" if field == "stage" else "#tasks"
-        _wait_until(page, f"'#' + document.activeElement.id === '{section}'")
+        wait_until(page, f"'#' + document.activeElement.id === '{section}'")
         page.evaluate("document.activeElement.blur()")
         said = page.locator(f"{section} .count span").inner_text()
         number = int(said.partition(" ")[0])
@@ -82,7 +75,7 @@ def test_every_bar_leads_to_as_many_tasks_as_it_counts(page: Page) -> None:
 
 
 def test_a_bar_of_a_histogram_is_reached_by_keyboard_and_left_by_show_all(
-    page: Page,
+    page: Page, wait_until: Callable[[Page, str], None]
 ) -> None:
     bars = page.locator(".drawing.wide").filter(has=page.locator("a")).first
     stops = bars.locator("a").evaluate_all("all => all.map((a) => a.tabIndex)")
@@ -90,13 +83,13 @@ def test_a_bar_of_a_histogram_is_reached_by_keyboard_and_left_by_show_all(
 
     bars.locator("a").first.press("Enter")
 
-    _wait_until(page, "document.activeElement.id === 'tasks'")
+    wait_until(page, "document.activeElement.id === 'tasks'")
     said = page.locator("#tasks .count span").inner_text()
     assert "shown: effective criteria" in said
     if (button := page.locator("#tasks .count button")).is_visible():
         button.click()
     every = page.locator("#tasks details.example").count()
-    _wait_until(
+    wait_until(
         page,
         f"document.querySelector('#tasks .count span').textContent.startsWith('{every} of')",
     )

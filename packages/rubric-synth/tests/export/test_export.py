@@ -232,6 +232,41 @@ def test_a_folder_that_is_there_stays_as_it_is(
     assert list(out.iterdir()) == []
 
 
+def test_what_a_killed_export_left_goes_with_the_next(
+    write_dataset: Write, tmp_path: Path
+) -> None:
+    dataset, out = write_dataset(), tmp_path / "out" / "my-docs"
+    left = tmp_path / "out" / ".my-docs.0123abcd.tmp"
+    others = tmp_path / "out" / ".my-docs-2.0123abcd.tmp"
+    for folder in (left, others):
+        (folder / "judge").mkdir(parents=True)
+        (folder / "judge" / "tasks.jsonl").write_text("hidden")
+
+    exported(dataset, out, *TO)
+
+    assert {path.name for path in out.parent.iterdir()} == {out.name, others.name}
+
+
+@pytest.mark.parametrize("out", ["a file/my-docs", "a file/inner/my-docs", "a" * 250])
+def test_a_folder_that_cannot_be_made_is_said_before_the_test(
+    write_dataset: Write,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    out: str,
+) -> None:
+    dataset = write_dataset()
+    (tmp_path / "a file").write_text("of somebody")
+    monkeypatch.setattr("rubric_synth.export.trial.tried", None)  # cannot be called
+    words = ["--out", str(tmp_path / out), "--name", "my-docs", *TO]
+
+    with pytest.raises(SystemExit) as ended:
+        main(["export", str(dataset), *words])
+
+    assert ended.value.code == 2
+    assert "nothing was changed" in capsys.readouterr().err
+
+
 def test_a_judge_brings_the_files_that_it_names(tmp_path: Path) -> None:
     home = tmp_path / "judges"
     (home / "made").mkdir(parents=True)

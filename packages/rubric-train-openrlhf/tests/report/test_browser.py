@@ -17,15 +17,6 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 
-def _wait_until(page: Page, condition: str) -> None:
-    """Wait for ten seconds; the page's own rules forbid `wait_for_function` to ask twice."""
-    for _ in range(200):
-        if page.evaluate(condition):
-            return
-        page.wait_for_timeout(50)
-    raise AssertionError(condition)
-
-
 @pytest.fixture
 def visit(browser: Browser) -> Iterator[Callable[..., Page]]:
     """Open a page; at the end it has complained of nothing and asked nobody for anything."""
@@ -66,7 +57,7 @@ def _edit(run: Path, step: int, number: int, **fields: object) -> None:
 
 
 def test_a_link_lands_on_its_response_and_one_of_another_page_says_so(
-    run: Path, visit: Callable[..., Page]
+    run: Path, visit: Callable[..., Page], wait_until: Callable[[Page, str], None]
 ) -> None:
     path = write_report(run)
     page = visit(path, at="#s000001-p001-g02")
@@ -76,11 +67,11 @@ def test_a_link_lands_on_its_response_and_one_of_another_page_says_so(
     assert page.locator("#rollouts").bounding_box()["y"] < 100
     page.fill("#search", "no such text")
     page.evaluate("location.hash = '#s000024-p000-g00'")
-    _wait_until(page, "document.querySelector('#list [aria-selected=true]') !== null")
+    wait_until(page, "document.querySelector('#list [aria-selected=true]') !== null")
     assert selected.get_attribute("id") == "item-s000024-p000-g00"
     assert page.locator("#search").input_value() == ""
     page.evaluate("location.hash = '#s000002-p000-g09'")
-    _wait_until(
+    wait_until(
         page, "document.querySelector('#count').textContent.includes('not on this')"
     )
 
@@ -163,7 +154,7 @@ def _click(page: Page, key: str, step: int, height: float) -> None:
 
 
 def test_a_click_on_a_chart_leads_to_the_responses_that_it_counts(
-    run: Path, visit: Callable[..., Page]
+    run: Path, visit: Callable[..., Page], wait_until: Callable[[Page, str], None]
 ) -> None:
     _edit(run, 24, 2, reward=0.0, outcome="invalid")
     _edit(run, 24, 1, ended=False)
@@ -184,11 +175,11 @@ def test_a_click_on_a_chart_leads_to_the_responses_that_it_counts(
     assert page.locator("#outcome").input_value() == "invalid"
     assert "item-s000024-p000-g02" in page.locator("#list").inner_html()
     page.go_back()
-    _wait_until(page, "document.querySelector('#outcome').value === 'zero'")
+    wait_until(page, "document.querySelector('#outcome').value === 'zero'")
 
 
 def test_arrows_and_enter_lead_there_from_the_keyboard(
-    run: Path, visit: Callable[..., Page]
+    run: Path, visit: Callable[..., Page], wait_until: Callable[[Page, str], None]
 ) -> None:
     page = visit(write_report(run))
     link = page.locator("a[data-for=criteria]")
@@ -202,7 +193,7 @@ def test_arrows_and_enter_lead_there_from_the_keyboard(
     link.press("ArrowRight")
     link.press("Enter")
 
-    _wait_until(page, "document.activeElement.id === 'list'")
+    wait_until(page, "document.activeElement.id === 'list'")
     assert page.locator("#criterion").input_value() == "purpose_terms"
     assert page.locator("#step option:checked").inner_text().startswith("24")
 
@@ -218,12 +209,12 @@ def test_a_step_that_is_not_on_the_page_is_named_beside_the_nearest(
 
 
 def test_rows_of_criteria_and_steps_lead_to_their_responses(
-    run: Path, visit: Callable[..., Page]
+    run: Path, visit: Callable[..., Page], wait_until: Callable[[Page, str], None]
 ) -> None:
     page = visit(write_report(run))
 
     page.locator(".criteria.foldable").get_by_role("link", name="caveat").first.click()
-    _wait_until(page, "document.querySelector('#criterion').value === 'caveat'")
+    wait_until(page, "document.querySelector('#criterion').value === 'caveat'")
     page.select_option("#outcome", "part")
     page.locator("#tab-judge").click()
     z = page.locator("#judge-view tr:has(th:text-is('caveat')) .z").inner_text()
@@ -231,7 +222,7 @@ def test_rows_of_criteria_and_steps_lead_to_their_responses(
     assert page.evaluate("location.hash").startswith("#criterion=caveat&outcome=part")
     page.locator("summary", has_text="Numbers by step").click()
     page.get_by_role("link", name="1", exact=True).click()
-    _wait_until(
+    wait_until(
         page, "document.querySelector('#count').textContent.includes('of step 1')"
     )
 

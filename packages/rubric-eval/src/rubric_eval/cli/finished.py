@@ -12,6 +12,7 @@ from rubric_core import ConfigError
 from rubric_core.configuration import validated
 from rubric_eval.cli.app import TABLES, app, percent, print_edited
 from rubric_judge.ui.console import command
+from rubric_judge.ui.console.outputs import require_writable
 
 if TYPE_CHECKING:
     from rubric_eval.comparison import EvalComparison, ModelScore, PairedResult
@@ -259,6 +260,8 @@ def hacking(  # noqa: PLR0913  # each is an option of the command
 
     command.configure_log(verbose=verbose)
     _check_second_judge(second_judge, tasks, second)
+    if out is not None:
+        require_writable(out, flag="--out", inputs=(tasks, second_judge))
     with command.working(app) as progress, progress.phase("looking for signs"):
 
         def tell(by: str, model: str, total: int) -> None:

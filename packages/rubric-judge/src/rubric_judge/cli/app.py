@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
@@ -82,41 +81,3 @@ def make_folder(out: Path) -> None:
             f" {out}: cannot be made a folder to write to ({error.strerror}): name "
             "another folder",
         ) from None
-
-
-def require_writable(
-    out: Path, *, flag: str, inputs: tuple[Path | None, ...] = ()
-) -> None:
-    """Refuse a file that could not be written at the end.
-
-    Args:
-        out: the file, which may be a pipe.
-        flag: how the command line calls it.
-        inputs: what the command reads, which it must not write over.
-
-    Raises:
-        ConfigError: it is a folder or an input, or its folder is missing or closed.
-    """
-    if problem := _problem(out, inputs):
-        raise ConfigError(f"{flag} {out}: {problem}", location=flag.lstrip("-"))
-
-
-def _problem(out: Path, inputs: tuple[Path | None, ...]) -> str | None:
-    file = out.resolve()
-    if out.is_dir():
-        return "this is a folder: name a file in it"
-    if any(path is not None and path.resolve() == file for path in inputs):
-        return "this command reads the same file: write to another one"
-    if out.exists() and not out.is_file():  # a pipe is written straight to
-        return (
-            None
-            if os.access(out, os.W_OK)
-            else "it is not open for writing: name a file"
-        )
-    if not file.parent.is_dir():
-        return f"there is no folder {out.parent}: create it, or write elsewhere"
-    if not os.access(file.parent, os.W_OK | os.X_OK):
-        return (
-            f"the folder {out.parent} cannot be written to: open it, or write elsewhere"
-        )
-    return None

@@ -15,20 +15,14 @@ from cyclopts import Parameter
 from rubric_core import RubricFileError, Thoughts
 from rubric_core.files import write_text
 from rubric_judge.cli import cascade, judging
-from rubric_judge.cli.app import (
-    app,
-    flag_error,
-    make_folder,
-    require_writable,
-    tasks_by_id,
-    write_report,
-)
+from rubric_judge.cli.app import app, flag_error, make_folder, tasks_by_id, write_report
 from rubric_judge.cli.cascade import Labelled
 from rubric_judge.cli.thoughts import HowThoughts
 from rubric_judge.judges.capabilities import fingerprint
 from rubric_judge.quality.calibration.target import CascadeTarget
 from rubric_judge.quality.responses import read_responses
 from rubric_judge.ui.console import command, progress
+from rubric_judge.ui.console.outputs import require_writable
 
 if TYPE_CHECKING:
     from rubric_judge.quality.calibration.pairing import Paired

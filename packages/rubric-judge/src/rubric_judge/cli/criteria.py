@@ -8,8 +8,9 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from rubric_core import Task, read_tasks
-from rubric_judge.cli.app import app, require_writable
+from rubric_judge.cli.app import app
 from rubric_judge.ui.console.command import FAILED, Names, Paths, Positive, working
+from rubric_judge.ui.console.outputs import require_writable
 
 FormatChoice = Literal[
     "run", "ledger", "judged", "trl", "verl", "verifiers", "nemo-gym"

@@ -9,7 +9,6 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from rubric_core import RubricFileError, Task, Thought, formats, read_tasks, write_tasks
-from rubric_judge.cli.app import require_writable
 from rubric_judge.ui.console.command import (
     FAILED,
     Positive,
@@ -17,6 +16,7 @@ from rubric_judge.ui.console.command import (
     print_pairs,
     print_rows,
 )
+from rubric_judge.ui.console.outputs import require_writable
 from rubric_judge.ui.starting import example_files, preset, write_new
 
 _SHOWN = 5

@@ -15,10 +15,11 @@ from cyclopts.validators import Number
 
 from rubric_core import Thoughts
 from rubric_core.errors import ConfigError, RubricFileError, needing_extra
-from rubric_judge.cli.app import app, flag_error, require_writable, say, tasks_by_id
+from rubric_judge.cli.app import app, flag_error, say, tasks_by_id
 from rubric_judge.cli.thoughts import HowThoughts
 from rubric_judge.quality.responses import read_responses
 from rubric_judge.ui.console.command import Count, Flag, Positive, print_pairs, working
+from rubric_judge.ui.console.outputs import require_writable
 
 if TYPE_CHECKING:
     from rubric_judge.quality.label_page.desk import Desk

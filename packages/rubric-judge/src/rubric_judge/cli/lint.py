@@ -13,8 +13,9 @@ from cyclopts import Parameter
 
 from rubric_core import ConfigError, Task
 from rubric_core.files import write_text
-from rubric_judge.cli.app import app, require_writable
+from rubric_judge.cli.app import app
 from rubric_judge.ui.console.command import FAILED, Count, console, print_rows, working
+from rubric_judge.ui.console.outputs import require_writable
 from rubric_judge.ui.page.tables import counted
 
 if TYPE_CHECKING:

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Literal
 
 from rubric_core import ConfigError, JudgeResult, JudgeView, Outcome, read_tasks
 from rubric_judge.cli import judging
-from rubric_judge.cli.app import app, flag_error, require_writable
+from rubric_judge.cli.app import app, flag_error
 from rubric_judge.cli.thoughts import HowThoughts
 from rubric_judge.quality.responses import JudgedResponse, reward_of, write_judgements
 from rubric_judge.ui.console import command
+from rubric_judge.ui.console.outputs import require_writable
 from rubric_judge.ui.page.tables import or_dash
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from rubric_core import MissingExtraError, Outcome
 from rubric_judge.cli import judging
-from rubric_judge.cli.app import app, require_writable, say, tasks_by_id
+from rubric_judge.cli.app import app, say, tasks_by_id
 from rubric_judge.cli.thoughts import HowThoughts
 from rubric_judge.quality.responses import (
     AnswerCounts,
@@ -20,6 +20,7 @@ from rubric_judge.quality.responses import (
     write_judgements,
 )
 from rubric_judge.ui.console import command
+from rubric_judge.ui.console.outputs import require_writable
 
 if TYPE_CHECKING:
     from rubric_judge.judges.capabilities import WordMatching
@@ -74,9 +75,14 @@ def score(  # noqa: PLR0913  # the flags of a command
         Exit status: 1 when no response at all could be judged, or the ledger could not be written.
     """
     command.configure_log(verbose=verbose)
-    from rubric_judge.quality.view.inputs import write_inputs
+    from rubric_judge.quality.view.inputs import ENDING, write_inputs
 
-    require_writable(out, flag="--out", inputs=(tasks, responses, judge, ledger))
+    require_writable(
+        out,
+        flag="--out",
+        inputs=(tasks, responses, judge, ledger),
+        endings=(ENDING,),
+    )
     with command.working(app) as progress:
         with progress.phase("reading tasks and responses"):
             asked = judging.read_judge(

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from rubric_judge.cli.app import app, flag_error, require_writable
+from rubric_judge.cli.app import app, flag_error
 from rubric_judge.cli.thoughts import HowThoughts
 from rubric_judge.ui.console import command
+from rubric_judge.ui.console.outputs import require_writable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -25,7 +25,12 @@ from rubric_synth.export.environment import (
     checked_name,
 )
 from rubric_synth.export.package import common_files
-from rubric_synth.files import UNCHANGED, unwritable
+from rubric_synth.files import (
+    UNCHANGED,
+    remove_leftovers,
+    require_writable,
+    unwritable,
+)
 from rubric_synth.run.dataset.folder import SPLITS, read_manifest, split_path
 
 TARGETS = {
@@ -257,10 +262,11 @@ def write_environment(environment: Environment, out: Path) -> list[File]:
 
 
 def require_new(out: Path) -> None:
-    """Refuse a folder that is there.
+    """Refuse a folder that is there, or that could not be made; remove what a killed export left.
 
     Raises:
-        ConfigError: It is.
+        ConfigError: It is there.
+        OutputError: It cannot be made.
     """
     if out.exists() or out.is_symlink():
         raise ConfigError(
@@ -268,3 +274,5 @@ def require_new(out: Path) -> None:
             "not there yet",
             location="out",
         )
+    require_writable([out])
+    remove_leftovers(out.parent, [out.name])

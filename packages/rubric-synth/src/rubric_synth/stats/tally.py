@@ -18,7 +18,7 @@ from rubric_judge.judges.claims.claim import claim_of
 from rubric_judge.judges.lexical.words import WORD, stem
 from rubric_judge.quality.labels.written import KnownAnswers, WrittenAnswers
 from rubric_synth import errors, events
-from rubric_synth.files import json_page, write_lines
+from rubric_synth.files import json_page, require_writable, write_lines
 from rubric_synth.lookup.recall import ContextCounts, counts_of
 from rubric_synth.run.dataset import folder as dataset_folder
 from rubric_synth.stages import stages
@@ -260,6 +260,8 @@ def dataset_statistics(
     if controls < 1:
         raise ValueError(f"controls={controls!r} must be at least 1")
     manifest = dataset_folder.read_manifest(dataset)
+    page = page or dataset / PAGE_FILE
+    require_writable([dataset / NUMBERS_FILE, page])
     tally = TaskTally()
     examples = Examples(reveal_grounding=reveal_grounding, facets_of=facets_of)
     sample: Sample[Task] = Sample(controls, seed="controls")
@@ -296,13 +298,7 @@ def dataset_statistics(
     numbers = json_page(statistics.model_dump(mode="json"))
     write_lines(dataset / NUMBERS_FILE, [numbers.decode()])
     name = dataset.resolve().name
-    write_page(
-        page or dataset / PAGE_FILE,
-        statistics,
-        manifest,
-        examples,
-        name=name,
-    )
+    write_page(page, statistics, manifest, examples, name=name)
     events.log_finished("synth.stats.finished", tasks=statistics.tasks)
     return statistics
 

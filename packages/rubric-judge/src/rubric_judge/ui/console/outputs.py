@@ -1,0 +1,61 @@
+"""Files that a command is to write: looked at before anything is spent on it."""
+
+import os
+from pathlib import Path
+
+from rubric_core.errors import ConfigError
+from rubric_core.files import check_writable
+
+
+def require_writable(
+    out: Path,
+    *,
+    flag: str,
+    inputs: tuple[Path | None, ...] = (),
+    endings: tuple[str, ...] = (),
+) -> None:
+    """Refuse a file that could not be written at the end, before anything is spent on it.
+
+    Args:
+        out: the file, which may be a pipe.
+        flag: how the command line calls it.
+        inputs: what the command reads, which it must not write over.
+        endings: endings that files beside it add to its name, unless it is a pipe.
+
+    Raises:
+        ConfigError: one is a folder or an input, or cannot be written where it is.
+    """
+    for ending in ("", *endings):
+        path = Path(f"{out}{ending}")
+        if problem := _problem(path, inputs):
+            raise ConfigError(f"{flag} {path}: {problem}", location=flag.lstrip("-"))
+        if path.exists() and not path.is_file():
+            return
+
+
+def _problem(out: Path, inputs: tuple[Path | None, ...]) -> str | None:
+    try:
+        if problem := _wrong_kind(out, inputs):
+            return problem
+        check_writable(out)
+    except PermissionError:
+        return (
+            f"the folder {out.parent} cannot be written to: open it, or write elsewhere"
+        )
+    except OSError as error:
+        return f"{error.strerror}: write elsewhere, or by another name"
+    return None
+
+
+def _wrong_kind(out: Path, inputs: tuple[Path | None, ...]) -> str | None:
+    file = out.resolve()
+    if out.is_dir():
+        return "this is a folder: name a file in it"
+    if any(path is not None and path.resolve() == file for path in inputs):
+        return "this command reads the same file: write to another one"
+    if out.exists() and not out.is_file():  # a pipe is written straight to
+        is_open = os.access(out, os.W_OK)
+        return None if is_open else "it is not open for writing: name a file"
+    if not file.parent.is_dir():
+        return f"there is no folder {out.parent}: create it, or write elsewhere"
+    return None
