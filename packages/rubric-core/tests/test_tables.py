@@ -120,22 +120,22 @@ def test_a_decimal_comma_is_one_where_semicolons_separate(write: Write) -> None:
 
 
 def test_a_column_is_what_the_user_says(write: Write) -> None:
-    path = write("Aufgabe,Kriterium,Punkte,Notiz\nQ?,says so,3,x\n")
+    path = write("Opgave,Kriterie,Pointtal,Notat\nQ?,says so,3,x\n")
     error = _fails(path)
     assert "no column is known as the criterion" in error
-    assert "'Kriterium'" in error
+    assert "'Kriterie'" in error
     assert "--column criterion=NAME" in error
 
-    choice = ("question=aufgabe", "criterion=Kriterium", "weight=C")
+    choice = ("question=opgave", "criterion=Kriterie", "weight=C")
     ((found,), notes) = _read(path, columns=choice)
     assert found.task.rubric.total_weight == 3
-    assert "column 'Notiz' is not read" in notes
+    assert "column 'Notat' is not read" in notes
     assert found.fields is not None
     assert found.fields.left_out.total() == 1
     assert found.fields.read == 3
 
-    (_, notes) = _read(path, columns=choice, leave_out=("Notiz",))
-    assert "column 'Notiz' is not read" not in notes
+    (_, notes) = _read(path, columns=choice, leave_out=("Notat",))
+    assert "column 'Notat' is not read" not in notes
 
 
 def test_a_column_that_may_be_a_missing_part_is_named_with_its_option(
@@ -263,6 +263,99 @@ def test_a_total_is_no_criterion(write: Write) -> None:
 
     assert found.task.rubric.total_weight == 3
     assert "not read, for it is a total and no criterion: row 4" in notes
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        ",Total points (max),3",
+        ",TOTAL: 3 points,3",
+        ",Sum,3",
+        ",Overall total,3",
+        ",Gesamtpunktzahl,3",
+        ",合計,3",
+        "Total,,3",
+        "合計点,,3",
+        ",,3",
+        ",Total,",
+    ],
+)
+def test_a_row_is_a_total_by_its_words_or_its_sum(write: Write, row: str) -> None:
+    ((found,), notes) = _read(write(f"{HEAD}\nQ?,a,1\n,b,2\n{row}\n"))
+
+    assert [c.description for c in found.task.rubric] == ["a", "b"]
+    assert "not read, for it is a total and no criterion: row 4" in notes
+
+
+def test_the_sum_of_all_questions_is_a_total_too(write: Write) -> None:
+    (found, notes) = _read(write(f"{HEAD}\nQ?,a,1\n,b,2\nR?,c,4\n,,7\n"))
+
+    assert [len(one.task.rubric) for one in found] == [2, 1]
+    assert "not read, for it is a total and no criterion: row 5" in notes
+
+
+@pytest.mark.parametrize(
+    "criterion", ["Gives the total", "Total energy", "Names the sum", "Overall quality"]
+)
+def test_a_criterion_about_a_total_is_read(write: Write, criterion: str) -> None:
+    ((found,), _) = _read(write(f"{HEAD}\nQ?,a,1\n,b,2\n,{criterion},3\n"))
+
+    assert found.task.rubric.total_weight == 6
+
+
+def test_a_weight_without_a_criterion_that_is_no_sum_is_refused(write: Write) -> None:
+    for row in (",,4", ",,1"):
+        problem = _fails(write(f"{HEAD}\nQ?,a,1\n,b,2\n{row}\n"))
+        assert "row 4 has a weight and no criterion" in problem
+
+
+def test_a_formula_that_adds_up_its_column_is_a_total(tmp_path: Path) -> None:
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    rows = [HEAD.split(","), ["Q?", "a", 1], ["", "b", 2], ["", "全部", "=SUM(C2:C3)"]]
+    for row in [*rows, ["", "c", 4]]:
+        book.active.append(row)
+    book.save(tmp_path / "rubrics.xlsx")
+
+    ((found,), notes) = _read(tmp_path / "rubrics.xlsx")
+
+    assert [c.description for c in found.task.rubric] == ["a", "b", "c"]
+    assert "not read, for it is a total and no criterion: row 4" in notes
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "Frage;Kriterium;Gewichtung;Musterlösung",
+        "質問;評価基準（一つずつ）;配点;模範解答",
+    ],
+)
+def test_names_are_guessed_in_other_languages(write: Write, header: str) -> None:
+    ((found,), _) = _read(write(f"{header}\nQ?;a;2,5;It is.\n;b;1;\n"))
+
+    assert (found.task.question, found.task.reference_answer) == ("Q?", "It is.")
+    assert [c.weight for c in found.task.rubric] == [2.5, 1]
+
+
+def test_a_form_says_which_column_may_hold_the_criteria(write: Write) -> None:
+    path = write(
+        "Timestamp,Email,Which question?,What must an answer do?,How many points?\n"
+        "2026/03/01 10:11:12 AM GMT+1,a@b.org,Why?,Says that it is warm.,3\n"
+        "2026/03/01 10:12:13 AM GMT+1,a@b.org,Why?,Says that it is wet.,2\n"
+    )
+
+    assert "`--column criterion=D`" in _fails(path)
+
+
+def test_criteria_in_several_columns_are_refused(write: Write) -> None:
+    path = write(
+        "Question,Criterion 1,Points 1,Criterion 2,Points 2\nQ?,Says a,1,Says b,2\n"
+    )
+
+    for options in ({}, {"columns": ("criterion=B",)}):
+        problem = _fails(path, **options)
+        assert "'Criterion 2'" in problem
+        assert "one criterion a row" in problem
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,8 @@ _HEADER_ROWS = 20
 """Rows among which the names of the columns are looked for."""
 _MOST_NAME_CHARS = 40
 _MOST_NAMED = 16
+_TEXT_LETTERS = 6
+"""Letters that a criterion has, and a date has not."""
 _DESCRIPTIONS = frozenset(
     {
         "criteria description",
@@ -32,6 +34,8 @@ _DESCRIPTIONS = frozenset(
         "expectation",
         "item description",
         "requirement",
+        "anforderung",
+        "beschreibung",
     }
 )
 """Names of the longer text beside a column of short ones."""
@@ -41,9 +45,10 @@ _LIKELY = {
     "question": {"prompt", "query", "question", "scenario", "task"},
 }
 """Words by which a column that nothing reads may hold a part that no column holds."""
-_REMARK = re.compile(r"\(.*?\)|\[.*?\]")
+_REMARK = re.compile(r"\(.*?\)|（.*?）|\[.*?\]")
 _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _WORD = re.compile(r"[^\W_]+")
+_NUMBER = re.compile(r" ?\d+$")
 _LETTERS = re.compile(r"[A-Z]{1,2}")
 
 
@@ -163,17 +168,50 @@ def find_header(
                 location="column",
             )
     header = _Guess(columns, body, chosen, path).header(place)
+    if numbered := _numbered(header):
+        listed = " and ".join(column.shown for column in numbered)
+        raise RubricFileError(
+            f"{listed} may each hold a criterion: write one criterion a row, and its question "
+            "in the same row or in one above",
+            path=path,
+            line=place + 1,
+        )
     if not header.has("criterion"):
-        listed = ", ".join(column.shown for column in columns[:_MOST_NAMED])
+        listed = ", ".join(
+            f"{column.shown} ({column.letter})" for column in columns[:_MOST_NAMED]
+        )
+        likely = _likeliest(header, body)
         raise RubricFileError(
             f"no column is known as the criterion; row {place + 1} has "
             f"{listed or 'no cells with anything below them'}: name the columns in the first "
             "row, as `criterion`, `weight` and `question`, or say `--column criterion=NAME` (or "
-            f"its letter: `--column criterion=B`){_elsewhere(others)}",
+            f"its letter: `--column criterion={likely}`){_elsewhere(others)}",
             path=path,
             line=place + 1,
         )
     return header
+
+
+def _numbered(header: Header) -> list[Column]:
+    """Return the columns that nothing reads and that are criteria by name but for a number."""
+    numbered = [
+        column
+        for column in header.unread
+        if (name := _NUMBER.sub("", _key(column.name))) != _key(column.name)
+        and _PART_OF.get(name) == "criterion"
+    ]
+    several = len(numbered) + header.has("criterion") > 1
+    return numbered if several else []
+
+
+def _likeliest(header: Header, body: Sequence[Sequence[Cell]]) -> str:
+    """Return the letter of the unread column with the most distinct texts."""
+
+    def texts(column: Column) -> int:
+        cells = {str(cell_at(row, column.place)) for row in body}
+        return sum(sum(map(str.isalpha, cell)) >= _TEXT_LETTERS for cell in cells)
+
+    return max(header.unread, key=texts).letter if header.unread else "B"
 
 
 def _elsewhere(others: Sequence[str]) -> str:

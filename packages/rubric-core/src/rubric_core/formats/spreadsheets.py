@@ -5,7 +5,7 @@ import re
 import zipfile
 from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime, time
 from importlib import import_module
 from io import StringIO
@@ -16,6 +16,7 @@ from xml.etree.ElementTree import ParseError
 
 from rubric_core.errors import ConfigError, RubricFileError, needing_extra
 from rubric_core.files import open_file, read_file
+from rubric_core.formats.totals import sums_column
 
 _DELIMITERS = (",", ";", "\t")
 _SAMPLE_ROWS = 20
@@ -74,6 +75,8 @@ class Sheet(NamedTuple):
     """Names of the workbook's other sheets."""
     faults: Mapping[Place, str] = {}
     """Clauses on cells that should have a value and have none."""
+    sums: frozenset[Place] = frozenset()
+    """Cells whose formula adds up others of their column."""
 
 
 def read_sheet(path: Path, sheet: str | None = None) -> Sheet:
@@ -201,8 +204,13 @@ def _workbook_sheet(path: Path, sheet: str | None) -> Sheet:
             raise _unreadable(path, error) from None
     others = tuple(other for other in names if other != name)
     rows = [[_value(cell) for cell in row] for row in cells]
-    faults = dict(_faults(cells, formulas))
-    return Sheet(rows, name=name, others=others, faults=faults)
+    return Sheet(
+        rows,
+        name=name,
+        others=others,
+        faults=dict(_faults(cells, formulas)),
+        sums=frozenset(place for place, adds_up in formulas.items() if adds_up),
+    )
 
 
 def _cells(book: Any, name: str) -> list[Sequence[Any]]:
@@ -211,10 +219,13 @@ def _cells(book: Any, name: str) -> list[Sequence[Any]]:
     return list(page.iter_rows())
 
 
-def _formulas(book: Any, name: str) -> set[Place]:
-    """Return the places of the cells that hold a formula, in a book that was read with them."""
+def _formulas(book: Any, name: str) -> dict[Place, bool]:
+    """Return the cells that hold a formula, and whether it adds up others of their column.
+
+    The book was read with its formulas.
+    """
     return {
-        (row, column)
+        (row, column): sums_column(cell.value, cell.column_letter)
         for row, cells in enumerate(_cells(book, name))
         for column, cell in enumerate(cells)
         if cell.data_type == _FORMULA
@@ -222,7 +233,7 @@ def _formulas(book: Any, name: str) -> set[Place]:
 
 
 def _faults(
-    cells: Sequence[Sequence[Any]], formulas: set[Place]
+    cells: Sequence[Sequence[Any]], formulas: Collection[Place]
 ) -> Iterator[tuple[Place, str]]:
     """Yield the cells whose value could not be computed, or never was."""
     for row, line in enumerate(cells):

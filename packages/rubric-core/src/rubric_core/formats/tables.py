@@ -23,11 +23,11 @@ from rubric_core.formats.fields import Fields, LeftOut
 from rubric_core.formats.options import ImportOptions
 from rubric_core.formats.pitfalls import is_avoidance
 from rubric_core.formats.spreadsheets import Cell, Sheet, read_sheet
+from rubric_core.formats.totals import is_sum, names_total
 from rubric_core.schema.kinds import CriterionKind
 
 _NUMBER = re.compile(r"([+-]?(?:\d+(?:\.\d*)?|\.\d+))\s*(%?)")
 _COMMA_NUMBER = re.compile(r"([+-]?(?:\d+(?:[.,]\d*)?|[.,]\d+))\s*(%?)")
-_TOTAL = re.compile(r"(?:sub|grand )?total(?: score| points)?\W*", re.IGNORECASE)
 _LIST = re.compile(r"\[\s*[\[{\"']|\{\s*[\"']")
 """The beginning of a list or an object, as JSON and Python write them."""
 _UNREAD = "read by nothing here: `--column PART=NAME` says what it is"
@@ -137,6 +137,7 @@ class _Reader:
     totals: list[int] = field(default_factory=list[int])
     percents: set[bool] = field(default_factory=set[bool])
     """Whether weights have a percent sign, of all weights so far."""
+    weights: list[float] = field(default_factory=list[float])
 
     def groups(self) -> list[_Group]:
         """Return the rows by question, in the order of their first rows.
@@ -159,6 +160,9 @@ class _Reader:
                     f"row {number} names the columns again: keep one table in a file or "
                     "sheet",
                 )
+            if self._is_total(cells, number):
+                self.totals.append(number)
+                continue
             if unknown := self._fault(number, ("question", "question_id")):
                 # The rows below it, too, are of a question that is not known.
                 current = groups[f"\0{number}"] = _Group(number, "", "", error=unknown)
@@ -275,13 +279,12 @@ class _Reader:
         text = self._text(cells, "criterion")
         if not text:
             name, text = "", name
-        if _TOTAL.fullmatch(text):
-            self.totals.append(number)
-            return
         self._check_values(number)
         weight = self._weight(cells, number)
         if not text:
-            if weight is not None:
+            if weight is not None and self._adds_up(weight, group):
+                self.totals.append(number)
+            elif weight is not None:
                 raise self._error(
                     number,
                     f"row {number} has a weight and no criterion: write it there, say which "
@@ -304,7 +307,23 @@ class _Reader:
         )
         if weight is not None:
             points = self._weighted(points, weight, number)
+            self.weights.append(weight)
         group.entries.append(_Entry(number, points, has_weight=weight is not None))
+
+    def _is_total(self, cells: Sequence[Cell], number: int) -> bool:
+        """Return whether a row is named a total, or its weight is computed as one."""
+        if any(
+            (number - 1, column.place) in self.sheet.sums
+            for column in self.header.columns.get("weight", ())
+        ):
+            return True
+        named = self._text(cells, "criterion") or self._text(cells, "name")
+        return any(map(names_total, [named] if named else map(str, cells)))
+
+    def _adds_up(self, weight: float, group: _Group) -> bool:
+        """Return whether a weight without a criterion is the sum of those above it."""
+        own = [entry.points.points for entry in group.entries]
+        return is_sum(weight, own) or is_sum(weight, self.weights)
 
     def _weighted(self, points: Points, weight: float, number: int) -> Points:
         avoidance = False

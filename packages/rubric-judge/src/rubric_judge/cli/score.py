@@ -101,17 +101,8 @@ def score(  # noqa: PLR0913  # the flags of a command
             write_inputs(out, tasks=tasks, responses=responses, thoughts=thoughts)
     _report(judged, done.statistics, out=out, show=show)
     _remark(judged, done.statistics, asked=asked, judge=judge, out=out)
-    words = (
-        "rejudge",
-        responses,
-        tasks,
-        "--before",
-        out,
-        "--judge",
-        judge,
-        "--ledger",
-        ledger,
-    )
+    words = ["rejudge", responses, tasks, "--before", out, "--judge", judge]
+    words += ["--ledger", ledger]
     judging.say_suspect(
         done.statistics,
         has_ledger=ledger is not None,
