@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Self, cast
 
 import torch
-from torch import Tensor
 from transformers import PreTrainedModel
 
 from rubric_core import Task
@@ -17,12 +16,15 @@ from rubric_train_openrlhf import objective as formulas
 from rubric_train_openrlhf import policy as policies
 from rubric_train_openrlhf.config.method import SelfDistillation
 from rubric_train_openrlhf.errors import PolicyLoadError
-from rubric_train_openrlhf.local.rollout import bfloat16_if
 from rubric_train_openrlhf.local.teaching import teacher_view
-from rubric_train_openrlhf.local.update import Learner, OnResponses, UpdateBatch
+from rubric_train_openrlhf.local.update import (
+    ForwardPass,
+    Learner,
+    OnResponses,
+    UpdateBatch,
+)
 from rubric_train_openrlhf.policy import EncodedPrompt
 from rubric_train_openrlhf.policy.divergence import Reading, response_divergence
-from rubric_train_openrlhf.step.agreement import Agreement
 
 
 def teacher_prompts(
@@ -116,18 +118,15 @@ class Distiller(Learner):
         means = self._updates(batch, on_responses, step=step, is_first=is_first)
         return {**means, "lr": lr}
 
-    def _accumulate(
+    def _forward(
         self,
         batch: UpdateBatch,
         rows: list[int],
+        tokens: policies.TokenBatch,
         *,
         size: formulas.UpdateSize,
-        check: Agreement | None,
-    ) -> dict[str, float]:
-        tokens = policies.pack_rollouts(batch.rollouts, rows)
-        mask_BT = tokens.response_mask_BT
-        is_cast = self.config.precision == "bfloat16"
-        with bfloat16_if(is_cast, device=self.model.device):
+    ) -> ForwardPass:
+        with self._autocast():
             figures = response_divergence(
                 Reading(self.model, tokens),
                 Reading(self.teacher, cast("TaughtBatch", batch).taught(rows)),
@@ -135,17 +134,9 @@ class Distiller(Learner):
                 temperature=self.config.rollout.temperature,
                 share_prompts=self.config.optim.share_prompts,
             )
-        if check is not None:
-            self._look(check, batch, rows, figures.logprobs_BT, mask_BT=mask_BT)
-
-        def mean(values_BT: Tensor) -> Tensor:
-            return formulas.token_mean(
-                values_BT, mask_BT=mask_BT, total_tokens=size.tokens
-            )
-
-        loss = mean(figures.divergence_BT)
-        loss.backward()
-        return {
-            "loss": float(loss.detach()),
-            "entropy": float(mean(figures.entropy_BT)),
-        }
+        loss = formulas.token_mean(
+            figures.divergence_BT,
+            mask_BT=tokens.response_mask_BT,
+            total_tokens=size.tokens,
+        )
+        return ForwardPass(loss, figures.logprobs_BT, figures.entropy_BT)

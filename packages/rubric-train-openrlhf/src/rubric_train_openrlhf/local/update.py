@@ -4,7 +4,8 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import TypeAlias, cast
+from types import MappingProxyType
+from typing import NamedTuple, TypeAlias, cast
 
 import torch
 from torch import Tensor
@@ -35,6 +36,21 @@ class UpdateBatch:
     """False leaves a response out of the loss and of its averages."""
     old_BT: Tensor | None = None
     """The trainer's own log π_old, if an importance correction needs it."""
+
+
+class ForwardPass(NamedTuple):
+    """Figures of a micro-batch of B responses of at most T tokens."""
+
+    loss: Tensor
+    """Its part of the update's loss, with gradient."""
+    logprobs_BT: Tensor
+    """The policy's log π(token), nats."""
+    entropy_BT: Tensor
+    """Entropy of the policy's next-token distribution, nats."""
+    reference_BT: Tensor | None = None
+    """Log-probabilities of the frozen reference, which are the policy's own at the start."""
+    metrics: Mapping[str, float] = MappingProxyType({})
+    """Further means over the update's tokens."""
 
 
 @dataclass(frozen=True)
@@ -184,22 +200,39 @@ class Learner:
     ) -> dict[str, float]:
         """Add the gradient of one micro-batch, scaled by the size of the whole update."""
         tokens = policies.pack_rollouts(batch.rollouts, rows)
+        mask_BT = tokens.response_mask_BT
+        passed = self._forward(batch, rows, tokens, size=size)
+        if check is not None:
+            ours_BT = passed.logprobs_BT
+            self._look(check, batch, rows, ours_BT, mask_BT=mask_BT)
+            if passed.reference_BT is not None and check.is_start:
+                tolerance = Tolerance.of(self.config.precision)
+                check.look(
+                    "the reference", passed.reference_BT, ours_BT, mask_BT, rows=rows,
+                    tolerance=tolerance,
+                )  # fmt: skip
+        passed.loss.backward()
+        entropy = formulas.token_mean(
+            passed.entropy_BT, mask_BT=mask_BT, total_tokens=size.tokens
+        )
+        loss = float(passed.loss.detach())
+        return {"loss": loss, **passed.metrics, "entropy": float(entropy)}
+
+    def _forward(
+        self,
+        batch: UpdateBatch,
+        rows: list[int],
+        tokens: policies.TokenBatch,
+        *,
+        size: formulas.UpdateSize,
+    ) -> ForwardPass:
+        """Read some rows of a batch, packed as `tokens`, and compute their part of the update."""
         width = tokens.response_mask_BT.shape[1]
         # Before the policy's own pass, whose activations stay until the backward pass.
         ref_logprobs_BT = None
         if self.reference is not None:
             ref_logprobs_BT = self._frozen_logprobs(self.reference, tokens)
         current = self._logprobs(self.model, tokens)
-        if check is not None:
-            ours_BT = current.logprobs_BT
-            mask_BT = tokens.response_mask_BT
-            self._look(check, batch, rows, ours_BT, mask_BT=mask_BT)
-            if ref_logprobs_BT is not None and check.is_start:
-                tolerance = Tolerance.of(self.config.precision)
-                check.look(
-                    "the reference", ref_logprobs_BT, ours_BT, mask_BT, rows=rows,
-                    tolerance=tolerance,
-                )  # fmt: skip
         old_logprobs_BT = None
         if batch.old_BT is not None:
             old_logprobs_BT = batch.old_BT[rows, :width]
@@ -215,14 +248,13 @@ class Learner:
             config=self.config.objective,
             size=size,
         )
-        loss.loss.backward()
-        entropy = formulas.token_mean(
+        return ForwardPass(
+            loss.loss,
+            current.logprobs_BT,
             current.entropy_BT,
-            mask_BT=tokens.response_mask_BT,
-            total_tokens=size.tokens,
+            ref_logprobs_BT,
+            {name: float(value) for name, value in loss.metrics.items()},
         )
-        metrics = {name: float(value) for name, value in loss.metrics.items()}
-        return {"loss": float(loss.loss.detach()), **metrics, "entropy": float(entropy)}
 
     def _old_logprobs(self, batch: UpdateBatch) -> Tensor:
         old_BT = torch.zeros_like(batch.rollouts.logprobs_BT)
@@ -242,13 +274,18 @@ class Learner:
         self, model: PreTrainedModel, tokens: policies.TokenBatch
     ) -> policies.ResponseLogprobs:
         temperature = self.config.rollout.temperature
-        with bfloat16_if(self.config.precision == "bfloat16", device=self.model.device):
+        with self._autocast():
             return policies.response_logprobs(
                 model,
                 tokens,
                 temperature=temperature,
                 share_prompts=self.config.optim.share_prompts,
             )
+
+    def _autocast(self) -> torch.autocast:
+        return bfloat16_if(
+            self.config.precision == "bfloat16", device=self.model.device
+        )
 
     def _micro_batches(
         self, rollouts: policies.Rollouts, rows: Sequence[int]
