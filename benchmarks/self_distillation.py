@@ -7,24 +7,27 @@ SmolLM2-135M-Instruct, warm-started as in the quickstart, goes on from one start
   rubric;
 - sft: reference answers,
 
-open-book (with the section that a search finds) and closed-book, each with as much CPU time and
-the same learning rate. All answer the same test questions at temperature 1, and so does the start,
+open-book (with the section that a search finds) and closed-book, at the same constant learning
+rate. Each makes whole steps until one more, as long as those before it on average, would take it
+past `--budget`, in CPU-seconds of the process: of all that its steps do, judging included, without
+loading and saving. All answer the same test questions at temperature 1, and so does the start,
 beside controls without a model; the start that is shown what a teacher is answers validation
-questions. `value` is the mean difference in reward of self-distillation less GRPO, open-book, over
-the seeds, in points.
+questions. `value` is the mean difference in reward of self-distillation less GRPO over the seeds,
+open-book where that is trained, in points.
 
-    uv run python benchmarks/self_distillation.py [--seeds 3] [--arms ARM ...]
+    uv run python benchmarks/self_distillation.py [--budget 150] [--seeds 3] [--arms ARM ...]
         [--trained open closed] [--out FOLDER] [--quickstart FOLDER] [--pieces NAME ...]
         [--quick] [--json PATH]
 
 Every piece leaves a file in `--out`, and the same command goes on where it was stopped; `--pieces`
-makes some of them and no table. `--quickstart` takes tasks and start from what
-`examples/quickstart.py` has left there.
+makes some of them, such as `open_grpo_0_150s`, and no table. `--quickstart` takes tasks and start
+from what `examples/quickstart.py` has left there.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import logging
 import shutil
@@ -33,7 +36,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import fmean
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import anyio
 import structlog
@@ -43,7 +46,7 @@ from rich.console import Console
 from rich.table import Table
 
 from rubric_core import Task, read_tasks
-from rubric_eval import Comparison, Heldout, compare, judge_heldout
+from rubric_eval import Comparison, Difference, Heldout, compare, judge_heldout
 from rubric_judge import ClaimJudge, JudgePool
 from rubric_judge.quality.wrong_answers import fixed_template
 from rubric_judge.ui.console.progress import Progress
@@ -72,10 +75,14 @@ TOKENS: Final = 64
 """Longest answer, in training and of a test question."""
 QUESTIONS: Final = 24
 RATE: Final = 6e-5
-STEPS: Final = {"self_distillation": 2, "grpo": 2, "sft": 3}
-"""Steps that take about as much CPU time by each arm."""
+BUDGET_S: Final = 150.0
+"""CPU-seconds of training of an arm."""
 GROUPS: Final = {"self_distillation": (2, 3), "grpo": (2, 8)}
 """Prompts of a step, and responses to each."""
+UPDATES: Final = {"self_distillation": 2, "grpo": 2, "sft": 1}
+"""Optimiser updates of a step."""
+ENDLESS: Final = 100_000
+"""Steps of a schedule whose first hundred are at one learning rate."""
 SHOWN: Final = "rubric"
 SHOWINGS: Final = ("passage", "rubric", "passage_and_rubric")
 WARM: Final = SftConfig(
@@ -87,13 +94,56 @@ WARM: Final = SftConfig(
 )
 
 
+class Clock:
+    """CPU time of the steps of a run, without loading and saving."""
+
+    def __init__(self) -> None:
+        """Begin without a step."""
+        self.steps_s: list[float] = []
+        self._began_s: float | None = None
+
+    def begin(self) -> None:
+        """Begin the first step."""
+        self._began_s = time.process_time()
+
+    def look(self, snapshot: Any) -> None:
+        """Begin the first step where the outermost phase of the run is training."""
+        if snapshot.name == "training" and self._began_s is None:
+            self.begin()
+
+    def end_step(self) -> None:
+        """Take the time of a step, and begin the next one."""
+        assert self._began_s is not None  # noqa: S101  # a step has begun
+        now_s = time.process_time()
+        self.steps_s.append(now_s - self._began_s)
+        self._began_s = now_s
+
+    def rest(self) -> None:
+        """Count nothing until the next step begins."""
+        self._began_s = None
+
+
+class _BudgetSpentError(Exception):
+    """The next step would take longer than what is left."""
+
+
+def further_steps(steps_s: Sequence[float], budget_s: float) -> int:
+    """Return how many whole steps fit, each as long as those so far on average; at first one."""
+    if not steps_s:
+        return 1
+    left_s = budget_s - sum(steps_s)
+    return max(0, int(left_s // fmean(steps_s)))
+
+
 class Bench:
     """Tasks, start, and the pieces that are there."""
 
-    def __init__(self, out: Path, quickstart: Path | None, *, quick: bool) -> None:
+    def __init__(
+        self, out: Path, quickstart: Path | None, *, budget_s: float, quick: bool
+    ) -> None:
         """Find or make the tasks and the start."""
         self.out = out
-        self.quick = quick
+        self.budget_s = budget_s
         out.mkdir(parents=True, exist_ok=True)
         found = quickstart or out
         if not (found / "tasks").exists():
@@ -133,6 +183,11 @@ class Bench:
             )
             path.write_text(text, encoding="utf-8")
         return path
+
+    def name(self, book: str, arm: str, seed: int) -> str:
+        """Name the piece of an arm, which depends on the budget, or of the start."""
+        budget = "" if arm == "start" else f"_{self.budget_s:g}s"
+        return f"{book}_{arm}_{seed}{budget}"
 
     def piece(self, name: str, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """Return a piece, made where its file is not there."""
@@ -199,13 +254,19 @@ class Bench:
 
     def trained(self, book: str, arm: str, seed: int) -> dict[str, Any]:
         """Train by one arm, and answer the test questions."""
-        steps = 1 if self.quick else STEPS[arm]
+        clock = Clock()
         if arm == "sft":
-            policy, cpu_s, rows = self._supervised(book, steps, seed=seed)
+            policy, rows = self._supervised(book, clock, seed=seed)
         else:
-            policy, cpu_s, rows = self._by_run(book, arm, steps, seed=seed)
+            policy, rows = self._by_run(book, arm, clock, seed=seed)
         asked = self.asked(policy, book, seed=seed)
-        return {"cpu_s": round(cpu_s, 1), "steps": rows, **asked}
+        return {
+            "cpu_s": round(sum(clock.steps_s), 1),
+            "updates": len(clock.steps_s) * UPDATES[arm],
+            "steps_s": [round(step_s, 2) for step_s in clock.steps_s],
+            "steps": rows,
+            **asked,
+        }
 
     def asked(self, policy: Policy, book: str, *, seed: int) -> dict[str, Any]:
         """Ask the test questions, and one that was trained open-book without a context too."""
@@ -216,29 +277,29 @@ class Bench:
         return answered
 
     def _supervised(
-        self, book: str, steps: int, *, seed: int
-    ) -> tuple[Policy, float, list[float]]:
+        self, book: str, clock: Clock, *, seed: int
+    ) -> tuple[Policy, list[float]]:
         policy = load_policy(self.start)
         tasks = read_tasks(self.file_of(book, "train"))
         examples = [one for task in tasks if (one := task.sft_example())]
-        config = WARM.model_copy(
-            update={"steps": steps, "learning_rate": RATE, "max_answer_tokens": 120}
-        )
+        config = WARM.model_copy(update={"steps": ENDLESS, "learning_rate": RATE})
         losses: list[float] = []
-        before_s = time.process_time()
-        # Other examples than those of the warm start, whose seed is 0.
-        sft(
-            policy,
-            examples,
-            config,
-            seed=100 + seed,
-            on_step=lambda step: losses.append(step.loss),
-        )
-        return policy, time.process_time() - before_s, losses
+
+        def on_step(step: Any) -> None:
+            clock.end_step()
+            losses.append(step.loss)
+            if not further_steps(clock.steps_s, self.budget_s):
+                raise _BudgetSpentError
+
+        clock.begin()
+        with contextlib.suppress(_BudgetSpentError):
+            # Other examples than those of the warm start, whose seed is 0.
+            sft(policy, examples, config, seed=100 + seed, on_step=on_step)
+        return policy, losses
 
     def _by_run(
-        self, book: str, arm: str, steps: int, *, seed: int
-    ) -> tuple[Policy, float, list[float]]:
+        self, book: str, arm: str, clock: Clock, *, seed: int
+    ) -> tuple[Policy, list[float]]:
         folder = self.out / f"run_{book}_{arm}_{seed}"
         shutil.rmtree(folder, ignore_errors=True)
         method = {"type": arm, **({} if arm == "grpo" else {"shown": SHOWN})}
@@ -258,28 +319,36 @@ class Bench:
                     "weight_decay": 0.0,
                     "betas": [0.9, 0.99],
                     "warmup_steps": 0,
-                    "updates_per_rollout": 2,
+                    "updates_per_rollout": UPDATES[arm],
                 },
                 "checkpoint": {"every": 100, "keep": 1},
-                "steps": steps,
+                "steps": 1,
                 "seed": seed,
                 "device": "cpu",
                 "out": folder,
                 **({"objective": {"kl_coef": 0.0}} if arm == "grpo" else {}),
             }
         )
-        clock = _Clock()
         figures: list[float] = []
 
         def on_step(row: Any) -> None:
-            clock.stop()
+            clock.end_step()
             figures.append(row.reward_mean if arm == "grpo" else row.divergence)
 
-        with Progress.silent() as progress, progress.watched(clock.look):
-            run_grpo(config, on_step=on_step, on_distilled=on_step, progress=progress)
+        while further := further_steps(clock.steps_s, self.budget_s):
+            steps = len(clock.steps_s) + further
+            with Progress.silent() as progress, progress.watched(clock.look):
+                run_grpo(
+                    config.model_copy(update={"steps": steps}),
+                    resume=steps > further,
+                    on_step=on_step,
+                    on_distilled=on_step,
+                    progress=progress,
+                )
+            clock.rest()
         policy = load_policy(folder / "checkpoints" / "best")
         shutil.rmtree(folder / "checkpoints")
-        return policy, clock.cpu_s, figures
+        return policy, figures
 
     def control(self, name: str) -> dict[str, Any]:
         """Answers that no model wrote, no longer than those of the policies."""
@@ -302,23 +371,6 @@ class Bench:
             for task in self.test
         ]
         return {"judged": self.score(self.test, texts)}
-
-
-class _Clock:
-    """CPU time of the steps of a run, without loading and saving."""
-
-    def __init__(self) -> None:
-        self._began_s = 0.0
-        self.cpu_s = 0.0
-
-    def look(self, snapshot: Any) -> None:
-        """Begin with the first sampling."""
-        if snapshot.name == "sampling" and not self._began_s:
-            self._began_s = time.process_time()
-
-    def stop(self) -> None:
-        """Take the time to the end of a step."""
-        self.cpu_s = time.process_time() - self._began_s
 
 
 CONTROLS: Final = (
@@ -348,14 +400,16 @@ def pieces(
                 book, seed
             )
             for arm in arms:
-                made[f"{book}_{arm}_{seed}"] = lambda book=book, arm=arm, seed=seed: (
-                    bench.trained(book, arm, seed)
+                name = bench.name(book, arm, seed)
+                made[name] = lambda book=book, arm=arm, seed=seed: bench.trained(
+                    book, arm, seed
                 )
     for shown in SHOWINGS:
         made[f"shown_{shown}"] = lambda shown=shown: bench.shown(shown)
     return made
 
 
+Pair: TypeAlias = tuple[str, str]
 LABELS: Final = {
     "start": "SFT, where all begin",
     "self_distillation": "self-distillation",
@@ -373,21 +427,26 @@ def over_seeds(made: Sequence[dict[str, Any]], asked: str) -> Heldout:
 
 
 def told(
+    bench: Bench,
     found: dict[str, dict[str, Any]],
     arms: Sequence[str],
     books: Sequence[str],
     seeds: int,
 ) -> dict[str, Any]:
     """Print the tables and return the record."""
-    details: dict[str, Any] = {"shown": {}, "tables": {}}
+    details: dict[str, Any] = {
+        "budget_s": bench.budget_s,
+        "shown": {},
+        "tables": {},
+    }
     for shown in SHOWINGS:
         reward = Heldout.model_validate(found[f"shown_{shown}"]["judged"])
         details["shown"][shown] = reward.interval().in_percent()
     print("start, shown what a teacher is, validation questions:", details["shown"])
-    value = 0.0
+    differences: list[Difference] = []
     for book in books:
         by_arm = {
-            arm: [found[f"{book}_{arm}_{seed}"] for seed in range(seeds)]
+            arm: [found[bench.name(book, arm, seed)] for seed in range(seeds)]
             for arm in ("start", *arms)
         }
         titles = {"judged": f"trained and asked {book}-book"}
@@ -396,9 +455,10 @@ def told(
         for asked, title in titles.items():
             comparison = compared(found, by_arm, asked)
             details["tables"][title] = table_of(comparison, by_arm, asked, title)
-            if title == "trained and asked open-book":
-                value = 100 * comparison.difference("self_distillation", "grpo").mean
-    print(f"{value:.1f} points (target {TARGET})")
+            differences.append(comparison.difference("self_distillation", "grpo"))
+    first = differences[0]
+    value = 100 * first.mean
+    print(f"{value:+.1f} ({first.in_percent()}) points (target {TARGET})")
     return {
         "claim": CLAIM,
         "value": value,
@@ -427,6 +487,21 @@ def compared(
     return compare(stages, controls=others, labels=LABELS, differences=pairs)
 
 
+def of_seeds(
+    by_arm: dict[str, list[dict[str, Any]]], asked: str, pairs: Sequence[Pair]
+) -> dict[Pair, list[Difference]]:
+    """Compare the arms within each seed."""
+    seeds = range(len(by_arm["start"]))
+    comparisons = [
+        compare(
+            {arm: over_seeds([made[seed]], asked) for arm, made in by_arm.items()},
+            differences=pairs,
+        )
+        for seed in seeds
+    ]
+    return {pair: [one.difference(*pair) for one in comparisons] for pair in pairs}
+
+
 def table_of(
     comparison: Comparison,
     by_arm: dict[str, list[dict[str, Any]]],
@@ -438,29 +513,48 @@ def table_of(
         arm: [fmean(one[asked]["rewards_N"]) for one in made]
         for arm, made in by_arm.items()
     }
-    cpu_s = {
-        arm: [one["cpu_s"] for one in made if "cpu_s" in one]
+    spent = {
+        arm: [
+            {name: one[name] for name in ("cpu_s", "updates")}
+            for one in made
+            if "cpu_s" in one
+        ]
         for arm, made in by_arm.items()
     }
     rows = {**comparison.stages, **comparison.controls}
-    table = Table(title, "reward", "by seed", "CPU-s of training")
+    table = Table(title, "reward", "by seed", "CPU-s of training", "updates")
     for name, row in rows.items():
         seeds = ", ".join(f"{100 * mean:.1f}" for mean in by_seed.get(name, ()))
-        spent = ", ".join(map(str, cpu_s.get(name, ())))
-        table.add_row(row.label, row.in_percent(), seeds, spent)
-    Console(width=120).print(table)
-    differences = {
-        f"{one.a} - {one.b}": f"{100 * one.mean:+.1f} ({one.in_percent()})"
+        cpu_s = ", ".join(f"{one['cpu_s']:.0f}" for one in spent.get(name, ()))
+        updates = ", ".join(f"{one['updates']}" for one in spent.get(name, ()))
+        table.add_row(row.label, row.in_percent(), seeds, cpu_s, updates)
+    console = Console(width=140)
+    console.print(table)
+    pairs = [
+        (one.a, one.b)
         for one in comparison.differences
-    }
-    for name, told_as in differences.items():
-        print(f"  {name}: {told_as}")
+        if one.a in by_arm and one.b in by_arm
+    ]
+    in_seeds = of_seeds(by_arm, asked, pairs)
+    differences: dict[str, list[str]] = {}
+    compared = Table("difference", "seeds together", "by seed")
+    for one in comparison.differences:
+        name = f"{one.a} - {one.b}"
+        together, *by = map(in_points, [one, *in_seeds.get((one.a, one.b), ())])
+        differences[name] = [together, *by]
+        compared.add_row(name, together, ", ".join(by))
+    console.print(compared)
     return {
         "rewards": {name: row.in_percent() for name, row in rows.items()},
         "by_seed": by_seed,
-        "cpu_s": cpu_s,
+        "spent": spent,
         "differences": differences,
     }
+
+
+def in_points(difference: Difference) -> str:
+    """Give a difference with its interval."""
+    return f"{100 * difference.mean:+.1f} ({difference.in_percent()})"
 
 
 def main() -> None:
@@ -470,6 +564,9 @@ def main() -> None:
     )
     parser = argparse.ArgumentParser(description=CLAIM)
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument(
+        "--budget", type=float, default=BUDGET_S, help="CPU-seconds of an arm"
+    )
     parser.add_argument("--out", type=Path, help="keep the pieces here")
     parser.add_argument(
         "--quickstart", type=Path, help="folder that examples/quickstart.py has left"
@@ -493,12 +590,13 @@ def main() -> None:
 def recorded(options: argparse.Namespace, out: Path) -> dict[str, Any] | None:
     """Make the pieces that are asked for; return the record where they are all."""
     seeds = 1 if options.quick else options.seeds
-    bench = Bench(out, options.quickstart, quick=options.quick)
+    budget_s = 0.0 if options.quick else options.budget
+    bench = Bench(out, options.quickstart, budget_s=budget_s, quick=options.quick)
     makers = pieces(bench, options.arms, options.trained, seeds)
     found = {name: bench.piece(name, makers[name]) for name in options.pieces or makers}
     if options.pieces:
         return None
-    return told(found, options.arms, options.trained, seeds)
+    return told(bench, found, options.arms, options.trained, seeds)
 
 
 if __name__ == "__main__":
