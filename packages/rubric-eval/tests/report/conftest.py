@@ -22,7 +22,7 @@ from rubric_core import (
     write_tasks,
 )
 from rubric_core.files import text_sha256
-from rubric_eval.answers.collecting import AnswerKeys
+from rubric_eval.answers.store import AnswerKeys
 from rubric_eval.records.files import (
     AnswerRow,
     ItemRow,

@@ -9,7 +9,7 @@ import pytest
 
 from rubric_core import Decoding, Finish, Outcome, RubricError
 from rubric_core.files import text_sha256
-from rubric_eval.answers.collecting import AnswerKeys
+from rubric_eval.answers.store import AnswerKeys
 from rubric_eval.errors import EvalFolderError
 from rubric_eval.records.files import (
     AnswerRow,

@@ -1,6 +1,5 @@
 """Answers: list those needed, reuse stored ones, check the weights, ask for the rest."""
 
-import json
 import traceback
 from collections import defaultdict
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Sequence
@@ -23,7 +22,7 @@ from rubric_core import (
     Task,
 )
 from rubric_core.files import canonical_json, read_file, text_sha256
-from rubric_eval.answers.store import AnswerFile
+from rubric_eval.answers.store import AnswerFile, AnswerKeys
 from rubric_eval.errors import EvalFolderError
 from rubric_eval.records.files import AnswerRow, write_json
 from rubric_eval.records.inputs import EvalFolder
@@ -60,36 +59,6 @@ class _Wanted(NamedTuple):
     seed: int
     row: AnswerRow
     ask: Ask
-
-
-class AnswerKeys:
-    """Keys of stored answers: equal keys mean the same answer."""
-
-    def __init__(self, fingerprint: str, decoding: Decoding) -> None:
-        """Store the settings that all answers have in common.
-
-        Args:
-            fingerprint: the model's.
-            decoding: how tokens are drawn.
-        """
-        self._model = json.dumps(fingerprint)
-        self._decoding = canonical_json(decoding.model_dump(mode="json"))
-
-    def of(self, prompt: str, *, seed: int, sample: int) -> str:
-        """Return the key of one answer.
-
-        Args:
-            prompt: hash of the question.
-            seed: of the evaluation.
-            sample: number of the answer, from 0.
-
-        Returns:
-            SHA-256, in hexadecimal, of the canonical JSON of the list of all five.
-        """
-        parts = (
-            f"[{self._model},{json.dumps(prompt)},{self._decoding},{seed:d},{sample:d}]"
-        )
-        return text_sha256(parts)
 
 
 def _wanted(

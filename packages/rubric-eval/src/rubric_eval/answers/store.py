@@ -1,5 +1,6 @@
 """Files of answers, to which each answer is appended before it is used."""
 
+import json
 import os
 from collections.abc import Iterable
 from contextlib import suppress
@@ -9,9 +10,46 @@ from typing import Self
 
 from pydantic import ValidationError
 
-from rubric_core.files import append_whole, open_file, open_to_append
+from rubric_core import Decoding
+from rubric_core.files import (
+    append_whole,
+    canonical_json,
+    open_file,
+    open_to_append,
+    text_sha256,
+)
 from rubric_eval.errors import EvalFolderError, EvalWriteError
 from rubric_eval.records.files import AnswerRow
+
+
+class AnswerKeys:
+    """Keys of stored answers: equal keys mean the same answer."""
+
+    def __init__(self, fingerprint: str, decoding: Decoding) -> None:
+        """Store the settings that all answers have in common.
+
+        Args:
+            fingerprint: the model's.
+            decoding: how tokens are drawn.
+        """
+        self._model = json.dumps(fingerprint)
+        self._decoding = canonical_json(decoding.model_dump(mode="json"))
+
+    def of(self, prompt: str, *, seed: int, sample: int) -> str:
+        """Return the key of one answer.
+
+        Args:
+            prompt: hash of the question.
+            seed: of the evaluation.
+            sample: number of the answer, from 0.
+
+        Returns:
+            SHA-256, in hexadecimal, of the canonical JSON of the list of all five.
+        """
+        parts = (
+            f"[{self._model},{json.dumps(prompt)},{self._decoding},{seed:d},{sample:d}]"
+        )
+        return text_sha256(parts)
 
 
 def read_answers(path: Path) -> list[AnswerRow]:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from rubric_eval.heldout.plan import HeldoutPlan
     from rubric_eval.heldout.run import HeldoutProgress
     from rubric_eval.heldout.table import HeldoutTable
-    from rubric_eval.statistics.scores import ModelScore
+    from rubric_eval.statistics.intervals import ModelScore
     from rubric_eval.transfer.plan import TransferPlan
     from rubric_eval.transfer.table import TransferTable
     from rubric_judge.quality.labels.written import KnownAnswers

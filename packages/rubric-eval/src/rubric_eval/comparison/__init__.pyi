@@ -9,4 +9,4 @@ from rubric_eval.comparison.stages import Comparison as Comparison
 from rubric_eval.comparison.stages import ComparisonRow as ComparisonRow
 from rubric_eval.comparison.stages import compare as compare
 from rubric_eval.statistics.intervals import Difference as Difference
-from rubric_eval.statistics.scores import ModelScore as ModelScore
+from rubric_eval.statistics.intervals import ModelScore as ModelScore

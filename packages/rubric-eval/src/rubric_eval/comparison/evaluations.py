@@ -17,7 +17,7 @@ from rubric_eval.comparison.results import (
 from rubric_eval.errors import ComparisonError
 from rubric_eval.records.run import Measure, Measured
 from rubric_eval.statistics import mean_interval
-from rubric_eval.statistics.scores import (
+from rubric_eval.statistics.intervals import (
     FEWEST_QUESTIONS,
     ModelScore,
     criterion_values,

@@ -8,7 +8,7 @@ from pydantic import Field
 from rubric_eval.records.inputs import Derived
 from rubric_eval.records.run import Measure, Record
 from rubric_eval.statistics import Correction, Interval, intervals
-from rubric_eval.statistics.scores import ModelScore
+from rubric_eval.statistics.intervals import ModelScore
 from rubric_judge.statistics.bootstrap import Draws
 
 

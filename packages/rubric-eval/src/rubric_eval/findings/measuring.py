@@ -20,7 +20,7 @@ from rubric_eval.heldout.table import (
     corrected_rewards,
     judge_pairs,
 )
-from rubric_eval.statistics.scores import CriterionMeans, criterion_means, score
+from rubric_eval.statistics.intervals import CriterionMeans, criterion_means, score
 
 _Column = tuple[str, str | None]
 """Benchmark and judge."""
@@ -117,6 +117,10 @@ def measure(reading: Reading) -> Results:
     heldout = reading.heldout
     if heldout is None:
         return Results(findings)
+    criteria = {
+        judge: criterion_means(models.values())
+        for judge, models in heldout.groups.items()
+    }
     stored = reading.panel
     if stored is not None and stored.is_current:
         signs = Signs(stored.content, is_anew=False)
@@ -138,10 +142,6 @@ def measure(reading: Reading) -> Results:
         )
     of_judges = {(each.model, each.judge or ""): each for each in heldout.measured}
     pairs = judge_pairs(of_judges, heldout.groups)
-    criteria = {
-        judge: criterion_means(models.values())
-        for judge, models in heldout.groups.items()
-    }
     return Results(findings, signs, corrected, tuple(pairs), criteria)
 
 

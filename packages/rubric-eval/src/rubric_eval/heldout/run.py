@@ -18,8 +18,8 @@ from anyio.streams.memory import MemoryObjectSendStream
 
 from rubric_core import RubricError
 from rubric_core.files import replacing
-from rubric_eval.answers.collecting import AnswerKeys, check_weights, stream_answers
-from rubric_eval.answers.store import read_answers
+from rubric_eval.answers.collecting import check_weights, stream_answers
+from rubric_eval.answers.store import AnswerKeys, read_answers
 from rubric_eval.errors import EvalFolderError, HeldoutAbortError
 from rubric_eval.heldout.plan import HeldoutPlan
 from rubric_eval.heldout.table import HeldoutTable, calibration_of, heldout_table
@@ -27,7 +27,6 @@ from rubric_eval.records import files, joining
 from rubric_eval.records.inputs import EvalFolder
 from rubric_eval.records.run import EvalRun, ModelEntry
 from rubric_eval.responders.opening import OpenModel
-from rubric_eval.scores.judged import has_scores
 from rubric_eval.scores.scoring import Answered, AnswerJudge, NamedJudge, Scoring
 from rubric_judge import JudgePool, Ledger, LedgerError
 from rubric_judge.judges.capabilities import close
@@ -347,7 +346,7 @@ def _finished(folder: EvalFolder, run: EvalRun, manifest: EvalRun) -> EvalRun:
     models = {entry.name for entry in manifest.models}
     judges = {entry.name for entry in manifest.judges}
     for model, judge in product(run.models, run.judges):
-        if has_scores(folder, run, judge=judge.name, model=model.name):
+        if folder.has_scores(run, judge=judge.name, model=model.name):
             models.add(model.name)
             judges.add(judge.name)
     return joining.finished(

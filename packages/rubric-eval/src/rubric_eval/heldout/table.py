@@ -22,7 +22,7 @@ from rubric_eval.records.inputs import EvalFolder
 from rubric_eval.records.run import EvalRun, Measured, Record, present_mean
 from rubric_eval.scores.judged import JudgedReader, measured_rewards
 from rubric_eval.scores.scoring import NamedJudge
-from rubric_eval.statistics.scores import ModelScore, score
+from rubric_eval.statistics.intervals import ModelScore, score
 from rubric_judge.quality.calibration.correction import (
     corrected_mean,
     errors_elsewhere,
@@ -212,6 +212,7 @@ def heldout_table(
     Raises:
         EvalFolderError, RubricFileError: rows do not fit; see `JudgedReader`.
     """
+    calibration = stored_calibration(folder)
     with refusing_edits() as edits:
         reader = JudgedReader(folder, run, edits)
         measured = {
@@ -229,7 +230,6 @@ def heldout_table(
         if model not in run.controls
     }
     pairs = tuple(judge_pairs(of_models, judges))
-    calibration = stored_calibration(folder)
     corrected: tuple[CorrectedReward, ...] = ()
     if calibration is not None:
         values = of_models.values()

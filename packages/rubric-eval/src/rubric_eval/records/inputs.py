@@ -56,6 +56,10 @@ class EvalFolder(Artifact[EvalRun]):
         """Lines of `ScoreRow`, in the order of the questions."""
         return self.root / "scores" / judge / model / _seed_file(seed)
 
+    def has_scores(self, run: EvalRun, *, judge: str, model: str) -> bool:
+        """Return whether a judge is done with a model."""
+        return all(self.scores(judge, model, seed).exists() for seed in run.seeds)
+
     def judgements(self, judge: str, model: str, seed: int) -> Path:
         """Lines of `ReasoningRow`."""
         return self.root / PRIVATE / judge / model / _seed_file(seed)

@@ -1,11 +1,13 @@
 """The report of an evaluation: a page that needs no network, and its tables as files beside it."""
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from statistics import fmean
+from typing import Any, Self
+from urllib.parse import parse_qs, urlsplit
 
 from rubric_core.files import write_text
 from rubric_eval.findings.evaluations import Evaluation
@@ -14,13 +16,13 @@ from rubric_eval.findings.reading import Reading, ReportSources, read_sources
 from rubric_eval.records.inputs import REPORT, TABLES
 from rubric_eval.report import views
 from rubric_eval.report.curves import training_charts
-from rubric_eval.report.leads import Shown
 from rubric_eval.report.pictures import load_pictures, write_pictures
 from rubric_eval.report.tables import FORMS, all_tables, table_files
 from rubric_eval.transfer.suites import SuiteName
+from rubric_judge.ui.page.charts import Bars
 from rubric_judge.ui.page.figures import Figure
 from rubric_judge.ui.page.rendering import inert_json, render_page
-from rubric_judge.ui.page.tables import Table, counted
+from rubric_judge.ui.page.tables import Row, Table, counted
 
 TABLE_KEYS = (
     "table1_heldout",
@@ -128,6 +130,54 @@ def _transfer_figure(findings: Findings, models: Sequence[str]) -> Figure:
         return Figure("Accuracy, %", fmean(means), note=note, form="percent")
     note = f"{last} − {first}, mean of {benchmarks}, points"
     return Figure("Average transfer Δ", average.mean, note=note, form="points")
+
+
+@dataclass(frozen=True)
+class Shown:
+    """Models and judges whose answers are on a page, by set of questions."""
+
+    models: Mapping[str, frozenset[str]]
+    judges: Mapping[str, frozenset[str]]
+
+    @classmethod
+    def of(cls, excerpts: Mapping[str, Any]) -> Self:
+        """Take them from the data of the page's script."""
+        models: dict[str, frozenset[str]] = {}
+        judges: dict[str, frozenset[str]] = {}
+        for entry in excerpts["sets"]:
+            models[entry["name"]] = frozenset((*entry["models"], *entry["controls"]))
+            judges[entry["name"]] = frozenset(entry["judges"])
+        return cls(models, judges)
+
+    def table(self, table: Table) -> Table:
+        """Return a table without the links that lead to answers that the page does not hold."""
+        rows: list[Row] = []
+        for row in table.rows:
+            cells = tuple(
+                cell.model_copy(update={"link": self._known(cell.link)})
+                if cell.link
+                else cell
+                for cell in row.cells
+            )
+            update = {"cells": cells, "link": self._known(row.link)}
+            rows.append(row.model_copy(update=update))
+        return table.model_copy(update={"rows": tuple(rows)})
+
+    def bars(self, bars: Bars) -> Bars:
+        """Return bars without such links."""
+        kept = (replace(bar, link=self._known(bar.link)) for bar in bars.bars)
+        return replace(bars, bars=tuple(kept))
+
+    def _known(self, link: str) -> str:
+        named = {
+            name: values[0]
+            for name, values in parse_qs(urlsplit(link).fragment).items()
+        }
+        models = self.models.get(named.get("set", ""), frozenset[str]())
+        judges = self.judges.get(named.get("set", ""), frozenset[str]())
+        sides = {named[name] for name in ("left", "right") if name in named}
+        asked = {named["judge"]} if "judge" in named else set[str]()
+        return link if models and sides <= models and asked <= judges else ""
 
 
 def page(

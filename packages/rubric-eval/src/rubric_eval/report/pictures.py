@@ -16,7 +16,7 @@ from rubric_eval.findings.measuring import Findings
 from rubric_eval.findings.studies import Training
 from rubric_eval.report.curves import training_charts
 from rubric_eval.report.tables import by_model
-from rubric_eval.statistics.scores import ModelScore
+from rubric_eval.statistics.intervals import ModelScore
 from rubric_eval.transfer.suites import TITLES
 from rubric_judge.statistics.estimate import Estimate
 from rubric_judge.ui.page.charts import Chart

@@ -8,14 +8,15 @@ from rubric_eval.comparison import ModelScore, PairedResult
 from rubric_eval.findings.measuring import Findings, Results, Signs
 from rubric_eval.hacking.results import Correlation
 from rubric_eval.heldout.table import CorrectedReward
-from rubric_eval.report.leads import HELDOUT, answers_of, leading
 from rubric_eval.statistics import Interval
 from rubric_eval.transfer.suites import TITLES
+from rubric_judge.ui.page.links import link_to
 from rubric_judge.ui.page.tables import Cell, Row, Table, counted, latex, markdown
 
 _CORRECTIONS = {"holm": "Holm", "bh": "Benjamini–Hochberg"}
 
-
+HELDOUT = "heldout"
+"""Set of the held-out questions; each benchmark has one of its own name."""
 CONTROL_GROUP = "Controls: no model wrote them"
 """Start of the titles of the groups that hold controls."""
 _TABLES = toml_beside(__file__, "tables.toml")
@@ -27,6 +28,27 @@ def _json(table: Table) -> str:
 
 FORMS = {"md": markdown, "tex": latex, "json": _json}
 """Functions that write a table, by the ending of its file."""
+
+
+def answers_of(
+    shown: str,
+    model: str = "",
+    other: str = "",
+    *,
+    judge: str | None = None,
+    **choice: str,
+) -> str:
+    """Return the address of a model's answers, of two models' side by side, or of all answers.
+
+    Args:
+        shown: the set of questions.
+        model: a model, which stands on the right; all of them if empty.
+        other: the model on the left; the same, and thus alone, if empty.
+        judge: whose rewards are shown; the first judge's if None.
+        choice: further filters: `show`, `sort`, `field`, `criterion`.
+    """
+    sides = {"left": other or model, "right": model}
+    return link_to("", set=shown, **sides, judge=judge or "", **choice)
 
 
 def table_of(
@@ -179,7 +201,7 @@ def _leading(score: ModelScore | None) -> Cell:
         return Cell()
     shown = HELDOUT if score.judge else score.benchmark
     link = answers_of(shown, score.model, judge=score.judge)
-    return leading(cell(score), link)
+    return cell(score).model_copy(update={"link": link})
 
 
 def transfer_table(findings: Findings) -> Table:

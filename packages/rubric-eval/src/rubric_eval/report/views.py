@@ -7,13 +7,18 @@ from rubric_eval.comparison import Part, results
 from rubric_eval.findings.measuring import Findings, Signs
 from rubric_eval.findings.studies import Reliability
 from rubric_eval.heldout.table import JudgePair
-from rubric_eval.report.leads import HELDOUT, answers_of, leading
-from rubric_eval.report.tables import CONTROL_GROUP, cell, row, table_of
+from rubric_eval.report.tables import (
+    CONTROL_GROUP,
+    HELDOUT,
+    answers_of,
+    cell,
+    row,
+    table_of,
+)
 from rubric_eval.responders.opening import CONTROLS
-from rubric_eval.statistics.scores import CriterionMeans
+from rubric_eval.statistics.intervals import CriterionMeans
 from rubric_eval.transfer.suites import TITLES
 from rubric_judge.ui.page.charts import Bar, Bars
-from rubric_judge.ui.page.links import link_to
 from rubric_judge.ui.page.tables import (
     Cell,
     Column,
@@ -202,7 +207,7 @@ def pairs_table(pairs: Iterable[JudgePair]) -> Table:
             pair.mean_difference,
             pair.rank_correlation,
             "yes" if pair.same_order else "no",
-            link=link_to("", set=HELDOUT, judge=pair.a),
+            link=answers_of(HELDOUT, judge=pair.a),
         )
         for pair in pairs
     )
@@ -238,7 +243,7 @@ def reliability_tables(study: Reliability) -> list[Table]:
             judge.icc1_within,
             judge.flips,
             judge.tau2,
-            link=link_to("", set=HELDOUT, judge=judge.judge),
+            link=answers_of(HELDOUT, judge=judge.judge),
         )
         for judge in study.judges
     )
@@ -249,7 +254,7 @@ def reliability_tables(study: Reliability) -> list[Table]:
             pair.bias,
             pair.spearman,
             pair.kappa,
-            link=link_to("", set=HELDOUT, judge=pair.a),
+            link=answers_of(HELDOUT, judge=pair.a),
         )
         for pair in study.pairs
     )
@@ -345,13 +350,13 @@ def heat(
         known = [mean for mean in criterion.means if mean is not None]
         spread = max(known) - min(known)
         means = (
-            leading(
-                cell(mean),
-                answers_of(HELDOUT, model, judge=judge, criterion=criterion.name),
+            Cell(
+                value=mean,
+                link=answers_of(HELDOUT, model, judge=judge, criterion=criterion.name),
             )
             for model, mean in zip(models, criterion.means, strict=True)
         )
-        named = link_to("", set=HELDOUT, judge=judge, criterion=criterion.name)
+        named = answers_of(HELDOUT, judge=judge, criterion=criterion.name)
         cells = row(criterion.name, *means, spread, criterion.questions, link=named)
         rows.append((spread, cells))
     rows.sort(key=lambda ranked: -ranked[0])

@@ -10,8 +10,7 @@ from itertools import chain
 from pathlib import Path
 
 from rubric_core import Finish, Outcome, Reason
-from rubric_eval.answers.collecting import AnswerKeys
-from rubric_eval.answers.store import line_of, read_answers
+from rubric_eval.answers.store import AnswerKeys, line_of, read_answers
 from rubric_eval.errors import EvalFolderError
 from rubric_eval.records import files
 from rubric_eval.records import run as records
@@ -72,11 +71,6 @@ class JudgedAnswers:
     """Answers and scores by task and sample, for each seed in the order of the run."""
 
 
-def has_scores(folder: EvalFolder, run: EvalRun, *, judge: str, model: str) -> bool:
-    """Return whether a judge is done with a model."""
-    return all(folder.scores(judge, model, seed).exists() for seed in run.seeds)
-
-
 class JudgedReader:
     """A reader of an evaluation's answers and scores; answers are read once for all judges.
 
@@ -124,7 +118,7 @@ class JudgedReader:
             done = [
                 judge
                 for judge in chosen
-                if has_scores(folder, run, judge=judge.name, model=model.name)
+                if folder.has_scores(run, judge=judge.name, model=model.name)
             ]
             if not done:
                 continue

@@ -1,8 +1,7 @@
 """Estimates and tests of evaluations; the statistics themselves are those of `rubric_judge`.
 
-intervals    a mean, a share, a paired difference and a score with their intervals, as files hold
-             them
-scores       a model's score, with what explains it
+intervals    a mean, a share, a paired difference and a model's score with their intervals, as files
+             hold them
 """
 
 from rubric_core.lazy import attach

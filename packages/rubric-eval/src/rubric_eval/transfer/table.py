@@ -24,7 +24,7 @@ from rubric_eval.records.run import (
     present_mean,
     thought_shares,
 )
-from rubric_eval.statistics.scores import ModelScore, score
+from rubric_eval.statistics.intervals import ModelScore, score
 from rubric_eval.transfer.suites import benchmark_of
 
 
