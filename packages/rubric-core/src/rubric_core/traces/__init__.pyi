@@ -7,6 +7,10 @@ from rubric_core.schema.trace import TraceStep as TraceStep
 from rubric_core.traces.atif import atif_trace as atif_trace
 from rubric_core.traces.chat import chat_trace as chat_trace
 from rubric_core.traces.chat import one_turn_trace as one_turn_trace
+from rubric_core.traces.recorded import RecordedTrace as RecordedTrace
+from rubric_core.traces.recorded import TraceFormat as TraceFormat
+from rubric_core.traces.recorded import format_of as format_of
+from rubric_core.traces.recorded import recorded_trace as recorded_trace
 from rubric_core.traces.responses import responses_trace as responses_trace
 from rubric_core.traces.tokens import TurnTokens as TurnTokens
 from rubric_core.traces.tokens import turn_tokens as turn_tokens
@@ -14,4 +18,6 @@ from rubric_core.traces.verifiers import verifiers_trace as verifiers_trace
 from rubric_core.traces.views import PartView as PartView
 from rubric_core.traces.views import TraceViews as TraceViews
 from rubric_core.traces.views import answer_view as answer_view
+from rubric_core.traces.views import full_excerpt as full_excerpt
+from rubric_core.traces.views import joined_results as joined_results
 from rubric_core.traces.views import trace_views as trace_views

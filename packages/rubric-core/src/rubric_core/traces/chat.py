@@ -230,9 +230,10 @@ def _calls(
         # OpenAI keeps name and arguments in `function` or `custom`, other stacks beside the id.
         inner = item.get("function") or item.get("custom") or item
         fields = cast(
-            "Mapping[str, object]", inner if isinstance(inner, Mapping) else {}
+            "Mapping[str, object]", inner if isinstance(inner, Mapping) else item
         )
-        name = fields.get("name")
+        # inspect_ai's `function` is the name.
+        name = inner if isinstance(inner, str) else fields.get("name")
         if not isinstance(name, str):  # a policy may have left it empty
             where = f"messages.{place}.tool_calls.{number}"
             raise SchemaError(

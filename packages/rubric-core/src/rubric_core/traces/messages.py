@@ -29,6 +29,15 @@ _THOUGHT_PARTS = {
     "summary_text",
 }
 """Types of the parts of a content, or of the items of an output, that are no answer."""
+_EMPTY_PARTS = {
+    "text",
+    "output_text",
+    "tool_use",
+    "tool_call",
+    "function_call",
+    "server_tool_use",
+}
+"""Types of the parts of a content that may be without a text: texts, and calls of tools."""
 _TEXTS = ("text", "thinking", "reasoning", "content", "summary")
 
 
@@ -95,8 +104,12 @@ def readable(text: str) -> str:
 def answer_in(
     message: Mapping[str, object], thoughts: Thoughts, *, opened: bool
 ) -> Answer:
-    """Return the answer in one message of an assistant, without a thought kept apart."""
-    text = message_text(message)
+    """Return the answer in one message of an assistant, without a thought kept apart.
+
+    Raises:
+        SchemaError: content that is no text.
+    """
+    text = reply_text(message)
     thought = _thought_apart(message)
     if thought is None:
         return answer_of(text, thoughts, opened=opened)
@@ -137,6 +150,61 @@ def _text_in(thought: object) -> str:
             return ""
 
 
+def reply_text(message: Mapping[str, object]) -> str:
+    """Return the text of an assistant's message.
+
+    OpenAI keeps a refusal, and what was spoken, beside an empty content.
+
+    Raises:
+        SchemaError: content, or a part of it, that holds no text: read as nothing, it would be an
+            empty answer.
+    """
+    content = listed(message.get("content"))
+    if isinstance(content, str):
+        text = readable(content)
+    elif content is None:
+        text = ""
+    elif isinstance(content, Sequence):
+        parts = cast("Sequence[object]", content)
+        text = "".join(map(_reply_part, parts, range(len(parts))))
+    else:
+        raise _no_text(type(content).__name__, field="content")
+    if text:
+        return text
+    spoken = message.get("audio")
+    apart = [message.get("refusal")]
+    if isinstance(spoken, Mapping):
+        apart.append(cast("Mapping[str, object]", spoken).get("transcript"))
+    return readable(next((part for part in apart if isinstance(part, str)), ""))
+
+
+def _reply_part(part: object, place: int) -> str:
+    """Return the text of one part of a content; a thought has none."""
+    if isinstance(part, str):
+        return readable(part)
+    kind: object = type(part).__name__
+    if isinstance(part, Mapping):
+        fields = cast("Mapping[str, object]", part)
+        if _is_thought(fields):
+            return ""
+        # `refusal` stands in the place of the text in a part of OpenAI's of that type.
+        texts = (fields.get(name) for name in ("text", "refusal"))
+        text = next((text for text in texts if isinstance(text, str)), None)
+        kind = fields.get("type", "without a type")
+        if text is not None or kind in _EMPTY_PARTS:
+            return readable(text or "")
+    raise _no_text(str(kind)[:40], field=f"content.{place}")
+
+
+def _no_text(kind: str, *, field: str) -> SchemaError:
+    return SchemaError(
+        f"an assistant's {field} is of the kind {kind!r}, in which no text is known, so that the "
+        "answer would be read without it: write what it says as a part of the type `text`, or "
+        "leave it out",
+        field=field,
+    )
+
+
 def message_text(message: Mapping[str, object]) -> str:
     """Return a message's text; content in parts keeps its text parts."""
     content = message.get("content")
@@ -148,7 +216,7 @@ def message_text(message: Mapping[str, object]) -> str:
 
 def parts_of(message: Mapping[str, object]) -> list[Mapping[str, object]]:
     """Return the parts of a message's content, none where it is a text."""
-    content = _listed(message.get("content"))
+    content = listed(message.get("content"))
     # A message that only calls tools has no content at all.
     if isinstance(content, str) or not isinstance(content, Sequence):
         return []
@@ -160,7 +228,7 @@ def parts_of(message: Mapping[str, object]) -> list[Mapping[str, object]]:
     ]
 
 
-def _listed(value: object) -> object:
+def listed(value: object) -> object:
     """Return a list from the array that pandas makes of one."""
     to_list = getattr(value, "tolist", None)
     return value if to_list is None else to_list()
@@ -180,8 +248,8 @@ def messages_in(value: object, *, role: str) -> list[Mapping[str, object]]:
     Raises:
         SchemaError: it is something else.
     """
-    listed = _listed(value)
-    items = cast("Sequence[object]", listed) if isinstance(listed, Sequence) else None
+    several = listed(value)
+    items = cast("Sequence[object]", several) if isinstance(several, Sequence) else None
     messages = [
         cast("Mapping[str, object]", message)
         for message in items or ()

@@ -8,7 +8,7 @@ from rubric_core.errors import SchemaError
 from rubric_core.schema.answer import Thoughts
 from rubric_core.schema.trace import ToolCall, Trace, TraceStep
 from rubric_core.traces.chat import arguments_text, reply_step, seen_text
-from rubric_core.traces.messages import messages_in, readable
+from rubric_core.traces.messages import messages_in, readable, reply_text
 
 _CALLS = {"function_call": "arguments", "custom_tool_call": "input"}
 """Types of calls that the client executes, with the field of what is passed."""
@@ -87,7 +87,7 @@ def _added(reply: _Reply, item: Mapping[str, object]) -> bool:
             TraceStep(role="tool", text=arguments_text(text), call_id=call_id)
         )
     elif item.get("role") == "assistant":
-        reply.texts.append(_reply_text(item))
+        reply.texts.append(reply_text(item))
     else:
         return False
     return True
@@ -99,14 +99,6 @@ def _call(item: Mapping[str, object], call_id: str, arguments: object) -> ToolCa
         name=readable(str(item.get("name") or "")),
         arguments=arguments_text(arguments),
     )
-
-
-def _reply_text(item: Mapping[str, object]) -> str:
-    content = item.get("content")
-    if isinstance(content, list):
-        parts = messages_in(cast("list[object]", content), role="content")
-        return "".join(str(p.get("text") or p.get("refusal") or "") for p in parts)
-    return content if isinstance(content, str) else ""
 
 
 def _ended(

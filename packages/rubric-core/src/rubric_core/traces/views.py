@@ -8,10 +8,10 @@ same key, same reward.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
-from itertools import groupby
+from itertools import groupby, islice
 from typing import Literal, NamedTuple, TypeAlias
 
 from rubric_core.errors import SchemaError
@@ -99,14 +99,34 @@ class TraceViews:
                     return failed(result.reason, detail=detail, **call)
         return self._scored(pairs).with_call(**call)
 
+    def judged(self, results: Sequence[JudgeResult]) -> dict[str, str]:
+        """Return the part of the trace that the score of each criterion is of.
+
+        Args:
+            results: one for each of `views`.
+
+        Returns:
+            `last_reply`, `turn_2`, `tool_use` or `full_trace` by criterion. For `every_turn` the
+            turn with the lowest score, the first of several; `every_turn` where one was not scored.
+            A criterion whose turn is not there is left out, and one without a weight.
+        """
+        pairs = list(zip(self.parts, results, strict=True))
+        lowest = _lowest(pairs)
+        names: dict[str, str] = {}
+        for criterion in self.whole.rubric:
+            own = [pair for pair in pairs if criterion.id in pair[0].view.rubric.ids]
+            scored = lowest.get(criterion.id)
+            if all(result.outcome is Outcome.SCORED for _, result in own):
+                parts = [part.judges for part, result in own if result is scored]
+            else:
+                parts = [EVERY_TURN if len(own) > 1 else own[0][0].judges]
+            if parts:
+                names[criterion.id] = parts[0]
+        return names
+
     def _scored(self, pairs: Sequence[tuple[PartView, JudgeResult]]) -> JudgeResult:
         rubric = self.whole.rubric
-        lowest: dict[str, JudgeResult] = {}
-        for _, result in pairs:
-            for name, score in result.scores.items():
-                kept = lowest.get(name)
-                if kept is None or score < kept.scores[name]:
-                    lowest[name] = result
+        lowest = _lowest(pairs)
         scores = {
             name: lowest[name].scores[name] if name in lowest else 0.0
             for name in rubric.ids
@@ -135,6 +155,30 @@ class TraceViews:
             for field in ("evidence", "probabilities")
         }
         return JudgeResult.model_validate({**dict(whole), **readings})
+
+
+def joined_results(
+    traces: Sequence[TraceViews], results: Iterable[JudgeResult]
+) -> list[JudgeResult]:
+    """Return one judgement of each trace.
+
+    Args:
+        traces: the views that were judged.
+        results: one for each view of each trace, in this order.
+    """
+    following = iter(results)
+    return [trace.joined(list(islice(following, len(trace.parts)))) for trace in traces]
+
+
+def _lowest(pairs: Sequence[tuple[PartView, JudgeResult]]) -> dict[str, JudgeResult]:
+    """Return the result that scores a criterion lowest, by criterion."""
+    lowest: dict[str, JudgeResult] = {}
+    for _, result in pairs:
+        for name, score in result.scores.items():
+            kept = lowest.get(name)
+            if kept is None or score < kept.scores[name]:
+                lowest[name] = result
+    return lowest
 
 
 def trace_views(
@@ -267,20 +311,26 @@ class _Cutter:
         return parts, begins
 
 
-def _full(trace: Trace) -> _Cut:
-    """Return all turns, with what users and tools said after the prompt."""
+def full_excerpt(trace: Trace) -> Excerpt:
+    """Return all turns of a trace, with what users and tools said after the prompt."""
     parts: list[ExcerptPart] = []
     turn = 0
     for step in _paired(trace.steps):
         turn += step.sampled
         if turn:
             parts += _parts(step, turn, judged=step.sampled)
+    return Excerpt(judges=FULL_TRACE, parts=tuple(parts))
+
+
+def _full(trace: Trace) -> _Cut:
+    whole = full_excerpt(trace)
+    parts = whole.parts
     turns = trace.turns
     if len(turns) == 1 and all(part.kind is PartKind.REPLY for part in parts):
         return _Cut(trace.answer, None)
     text = "\n\n".join(step.text for step in turns if step.text.strip())
     answer = Answer(text, turns[-1].thought)
-    return _Cut(answer, Excerpt(judges=FULL_TRACE, parts=tuple(parts)))
+    return _Cut(answer, whole)
 
 
 def _tool_use(trace: Trace) -> _Cut:

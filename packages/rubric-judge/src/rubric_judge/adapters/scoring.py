@@ -16,7 +16,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
-from itertools import islice
 from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple, Unpack
@@ -46,7 +45,12 @@ from rubric_core.reward.projection import (
 )
 from rubric_core.schema.trace import Trace
 from rubric_core.traces.messages import answer_from
-from rubric_core.traces.views import TraceViews, answer_view, trace_views
+from rubric_core.traces.views import (
+    TraceViews,
+    answer_view,
+    joined_results,
+    trace_views,
+)
 from rubric_judge.adapters.options import (
     MaskingOptions,
     Options,
@@ -355,10 +359,7 @@ class RubricScorer:
             if not self._checked and not pool.knows(views):
                 await pool.check()
                 self._checked = True
-        results = iter(await pool.judge_all(views))
-        return [
-            trace.joined(list(islice(results, len(trace.parts)))) for trace in traces
-        ]
+        return joined_results(traces, await pool.judge_all(views))
 
     def _judgements(
         self, traces: Sequence[TraceViews], results: Sequence[JudgeResult]

@@ -20,7 +20,7 @@ from rubric_judge.cli.cascade import Labelled
 from rubric_judge.cli.thoughts import HowThoughts
 from rubric_judge.judges.capabilities import fingerprint
 from rubric_judge.quality.calibration.target import CascadeTarget
-from rubric_judge.quality.responses import read_responses
+from rubric_judge.quality.responses import read_submitted
 from rubric_judge.ui.console import command, progress
 from rubric_judge.ui.console.outputs import require_writable
 
@@ -116,7 +116,8 @@ def calibrate_judge(  # noqa: PLR0913  # each is an option of the command
 
     Args:
         tasks: Tasks, JSON Lines in the paper's schema (or Parquet).
-        responses: JSON Lines with `task_id` and `response`; only those with labels are judged.
+        responses: JSON Lines with `task_id` and `response`, a text or a trajectory; only those with
+            labels are judged.
             Or written answers, of which each was written to meet every criterion, or none.
         labels: Labels of `rubric-judge label`; give it several times for several files. Written
             answers need none: their truth is known.
@@ -159,9 +160,13 @@ def _labelled(
         if not labels:
             require_written(responses)
             return Labelled(by_id, *read_known(responses, by_id))
-        views = dict(read_responses(responses, by_id, thoughts=thoughts))
+        read = read_submitted(responses, by_id, thoughts=thoughts)
+        views = {item.line: item.view for item in read}
         return Labelled(
-            by_id, views, read_all_labels(labels, LabelSource(by_id, views))
+            by_id,
+            views,
+            read_all_labels(labels, LabelSource(by_id, views)),
+            {item.line: item for item in read if item.recorded is not None},
         )
 
 
@@ -283,9 +288,12 @@ def _ask(labelled: Labelled, asked: _Asked, replicates: int) -> _Judged:
     judge = asked.configuration
     judge_setup = judging.read_judge(judge, workers=asked.workers)
     lines = sorted({label.line for label in labelled.labels})
-    views = [(line, labelled.views[line]) for line in lines]
     ratings, unwritten = judging.judge_all(
-        {judge.stem: judge_setup}, views, replicates, ledger=asked.ledger, out=asked.out
+        {judge.stem: judge_setup},
+        [labelled.submitted(line) for line in lines],
+        replicates,
+        ledger=asked.ledger,
+        out=asked.out,
     )
     return _Judged(ratings, fingerprint(judge_setup.make()), unwritten)
 

@@ -11,9 +11,11 @@ import anyio
 from cyclopts import ArgumentCollection, Group, Parameter
 
 from rubric_core import JudgeView, Task
+from rubric_core.traces.views import answer_view
 from rubric_judge.cli import judging
 from rubric_judge.cli.app import flag_error, say
 from rubric_judge.quality.calibration.target import CascadeTarget
+from rubric_judge.quality.trajectories import Submitted
 from rubric_judge.ui.console.command import print_figures, print_pairs
 from rubric_judge.ui.console.progress import current
 
@@ -74,6 +76,13 @@ class Labelled(NamedTuple):
     """The responses, by line."""
     labels: list[Label]
     """Labels of all raters."""
+    traces: Mapping[int, Submitted] = {}
+    """Those of the responses that are trajectories, by line."""
+
+    def submitted(self, line: int) -> Submitted:
+        """Return what the judge is asked of a line."""
+        trace = self.traces.get(line)
+        return trace or Submitted(line, answer_view(self.views[line]))
 
     @property
     def is_complete(self) -> bool:
@@ -121,6 +130,12 @@ def find_thresholds(
     if not isinstance(config, CascadeConfig):
         kind = f"is of `type: {config.type}`"
         raise flag_error("judge", f" {judge}: {kind}: give a file of `type: cascade`")
+    if labelled.traces:
+        raise flag_error(
+            "cascade",
+            f": line {min(labelled.traces)} is a trajectory, and thresholds are found on responses "
+            "of one text: calibrate on those alone, or without --cascade",
+        )
     judges = [load_judge(spec) for spec in config.judges]
     asked = SeveralJudges(judges)
     documents = {task_id: task.doc_hash for task_id, task in labelled.tasks.items()}

@@ -6,6 +6,8 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
@@ -14,6 +16,7 @@ import anyio
 from rubric_core import Judge, JudgeResult, JudgeView, Outcome
 from rubric_judge.cli.app import say
 from rubric_judge.quality.responses import JudgedResponse, write_judgements
+from rubric_judge.quality.trajectories import Submitted, trace_record
 from rubric_judge.ui.console import command, progress
 
 if TYPE_CHECKING:
@@ -157,7 +160,7 @@ def judge_batches(
 
 def judge_all(
     judges: Mapping[str, Judging],
-    numbered: Sequence[tuple[int, JudgeView]],
+    submitted: Sequence[Submitted],
     replicates: int,
     *,
     ledger: Path | None,
@@ -167,7 +170,7 @@ def judge_all(
 
     Args:
         judges: by the stem of their configuration.
-        numbered: line numbers and what the judge will see.
+        submitted: the responses, or trajectories.
         replicates: judgements of each response by each judge.
         ledger: where judgements are looked up and kept.
         out: folder of `judgements_{stem}_{replicate}.jsonl`.
@@ -182,21 +185,44 @@ def judge_all(
     unwritten = 0
     for stem, judge in judges.items():
         label = called[stem]
-        batch = Batch(label, [view for _, view in numbered], range(replicates))
+        batch = Batch(label, views_of_all(submitted), range(replicates))
         judged = judge_batches(judge.pool, (batch,), ledger=ledger)
         unwritten += judged.unwritten
         for replicate, results in enumerate(judged.batches[0]):
             rows = [
-                JudgedResponse(
-                    line=line, view=view, result=result.with_call(judge=label)
-                )
-                for (line, view), result in zip(numbered, results, strict=True)
+                replace(row, result=row.result.with_call(judge=label))
+                for row in judged_rows(submitted, results)
             ]
             write_judgements(out / f"judgements_{stem}_{replicate}.jsonl", rows)
             ratings += [
                 Rating(label, row.view.task_id, row.line, row.result) for row in rows
             ]
     return ratings, unwritten
+
+
+def views_of_all(submitted: Sequence[Submitted]) -> list[JudgeView]:
+    """Return the views to judge: one of each response, and those of each trajectory."""
+    return [view for item in submitted for view in item.views.views]
+
+
+def judged_rows(
+    submitted: Sequence[Submitted], results: Sequence[JudgeResult]
+) -> list[JudgedResponse]:
+    """Return one row for each response or trajectory.
+
+    Args:
+        submitted: the responses.
+        results: one for each of `views_of_all(submitted)`.
+    """
+    following = iter(results)
+    rows: list[JudgedResponse] = []
+    for item in submitted:
+        own = list(islice(following, len(item.views.parts)))
+        result = item.views.joined(own)
+        trace = None if item.recorded is None else trace_record(item, own)
+        whole = item.views.whole
+        rows.append(JudgedResponse(item.line, whole, result, trace=trace))
+    return rows
 
 
 def opened(ledger: Path | None) -> AbstractContextManager[Ledger | None]:

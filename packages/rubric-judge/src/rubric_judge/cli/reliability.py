@@ -13,7 +13,8 @@ from rubric_core import ConfigError, JudgeView, Task, Thoughts
 from rubric_judge.cli import judging
 from rubric_judge.cli.app import app, flag_error, make_folder, tasks_by_id, write_report
 from rubric_judge.cli.thoughts import HowThoughts
-from rubric_judge.quality.responses import read_responses
+from rubric_judge.quality.responses import read_submitted
+from rubric_judge.quality.trajectories import Submitted
 from rubric_judge.ui.console.command import (
     FAILED,
     Count,
@@ -83,20 +84,21 @@ def reliability(  # noqa: PLR0913  # each is an option of the command
     configure_log(verbose=verbose)
     with working(app) as progress:
         with progress.phase("reading tasks and judgements"):
-            by_id, numbered = _read(tasks, responses, thoughts)
-            earlier_ratings, notes = _read_all(judgements, by_id, numbered)
+            by_id, submitted = _read(tasks, responses, thoughts)
+            views = {item.line: item.view for item in submitted}
+            earlier_ratings, notes = _read_all(judgements, by_id, views)
         make_folder(out)
         judges = {
             spec.stem: judging.read_judge(spec, workers=workers) for spec in judge
         }
         _check_reference(reference, judges, earlier_ratings)
         new_ratings, unwritten = judging.judge_all(
-            judges, numbered, replicates, ledger=ledger, out=out
+            judges, submitted, replicates, ledger=ledger, out=out
         )
         ratings = collect(new_ratings + earlier_ratings, by_id)
         report = measure(ratings, resamples=resamples, seed=seed, reference=reference)
         all_ratings = [*new_ratings, *earlier_ratings]
-        leads = _write_viewer(out, report, all_ratings, dict(numbered), by_id)
+        leads = _write_viewer(out, report, all_ratings, views, by_id)
         written = _write(out, report, ratings, leads)
     _print(report, written, notes)
     return (
@@ -144,9 +146,9 @@ def _write(
 
 def _read(
     tasks: Path, responses: Path | None, thoughts: Thoughts
-) -> tuple[dict[str, Task], list[tuple[int, JudgeView]]]:
+) -> tuple[dict[str, Task], list[Submitted]]:
     by_id = tasks_by_id(tasks)
-    return by_id, read_responses(
+    return by_id, read_submitted(
         responses, by_id, thoughts=thoughts
     ) if responses else []
 
@@ -154,7 +156,7 @@ def _read(
 def _read_all(
     paths: Sequence[Path],
     tasks: Mapping[str, Task],
-    numbered: Sequence[tuple[int, JudgeView]],
+    views: Mapping[int, JudgeView],
 ) -> tuple[list[Rating], list[str]]:
     from rubric_judge.quality.reliability import read_ratings
 
@@ -162,7 +164,7 @@ def _read_all(
     read = partial(
         read_ratings,
         tasks=tasks,
-        views=dict(numbered) or None,
+        views=views or None,
         notes=notes,
     )
     return [rating for path in paths for rating in read(path)], notes

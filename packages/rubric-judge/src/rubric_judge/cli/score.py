@@ -16,9 +16,10 @@ from rubric_judge.cli.thoughts import HowThoughts
 from rubric_judge.quality.responses import (
     AnswerCounts,
     JudgedResponse,
-    read_responses,
+    read_submitted,
     write_judgements,
 )
+from rubric_judge.quality.trajectories import MISSING, Submitted, shown_parts
 from rubric_judge.ui.console import command
 from rubric_judge.ui.console.outputs import require_writable
 
@@ -56,7 +57,8 @@ def score(  # noqa: PLR0913  # the flags of a command
 
     Args:
         tasks: Tasks, JSON Lines in the paper's schema (or Parquet).
-        responses: JSON Lines with `task_id` and `response`.
+        responses: JSON Lines with `task_id` and `response`; a response that is no text is a
+            trajectory (messages with tool calls, a trace of verifiers, NeMo Gym's output, ATIF).
         judge: The judge's configuration, YAML.
         out: File to write: line, task id, reward and the whole result, in the order of RESPONSES;
             beside it, OUT.inputs.json names RESPONSES and TASKS for `rubric-judge view`.
@@ -68,7 +70,8 @@ def score(  # noqa: PLR0913  # the flags of a command
         hedge: Ask a second time for stragglers, for 5 % more calls at most.
         ray: Judge in this many Ray actors instead of in WORKERS; needs rubric-judge[ray].
         thoughts: How thoughts are told from answers, as `HowThoughts` says it.
-        show: How many responses to print the judge's reasons for, as its `reasoning` has them.
+        show: How many responses to print the judge's reasons for, as its `reasoning` has them; of a
+            trajectory, what the judge saw too.
         verbose: Log every judge call to stderr.
 
     Returns:
@@ -89,17 +92,17 @@ def score(  # noqa: PLR0913  # the flags of a command
                 judge, workers=workers, micro_batch=micro_batch, hedge=hedge, ray=ray
             )
             by_id = tasks_by_id(tasks)
-            numbered = read_responses(responses, by_id, thoughts=thoughts)
-        batch = judging.Batch("judging", [view for _, view in numbered])
+            submitted = read_submitted(responses, by_id, thoughts=thoughts)
+        batch = judging.Batch("judging", judging.views_of_all(submitted))
         done = judging.judge_batches(
             asked.pool, [batch], ledger=ledger, deadline_s=deadline_s
         )
-        rows = zip(numbered, done.batches[0][0], strict=True)
-        judged = [JudgedResponse(line, view, result) for (line, view), result in rows]
+        judged = judging.judged_rows(submitted, done.batches[0][0])
         with progress.phase("writing the judgements"):
             write_judgements(out, judged)
             write_inputs(out, tasks=tasks, responses=responses, thoughts=thoughts)
-    _report(judged, done.statistics, out=out, show=show)
+    _show(submitted[:show], judged[:show])
+    _report(judged, done.statistics, out=out)
     _remark(judged, done.statistics, asked=asked, judge=judge, out=out)
     words = ["rejudge", responses, tasks, "--before", out, "--judge", judge]
     words += ["--ledger", ledger]
@@ -111,14 +114,50 @@ def score(  # noqa: PLR0913  # the flags of a command
     return done.status(judged)
 
 
-def _show(judged: Sequence[JudgedResponse]) -> None:
-    """Print what the judge said of responses; it may quote them."""
-    for row in judged:
+def _show(submitted: Sequence[Submitted], judged: Sequence[JudgedResponse]) -> None:
+    """Print what the judge said of responses, which it may quote, and what it saw of traces."""
+    for item, row in zip(submitted, judged, strict=True):
         reward = "not judged" if row.reward is None else f"reward {row.reward:.4f}"
+        seen = "" if item.recorded is None else f"{shown_parts(item)}\n\n"
         said = row.result.reasoning or "the judge gave no reasons"
         command.console().print(
-            f"line {row.line}: {reward}\n{said}\n", soft_wrap=True, markup=False
+            f"line {row.line}: {reward}\n{seen}{said}\n", soft_wrap=True, markup=False
         )
+
+
+def _outcomes(
+    judged: Sequence[JudgedResponse], statistics: PoolStatistics
+) -> list[tuple[str, int]]:
+    """Say how many were scored, and why others were not; a trajectory counts once."""
+    by_outcome = statistics.by_outcome
+    by_reason = statistics.by_reason
+    if any(row.trace is not None for row in judged):
+        results = [row.result for row in judged]
+        by_outcome = Counter(result.outcome for result in results)
+        by_reason = Counter(result.reason for result in results if result.reason)
+    return [
+        *((outcome.value, count) for outcome, count in by_outcome.items()),
+        *((f"  {reason.value}", count) for reason, count in by_reason.items()),
+    ]
+
+
+def _trajectories(judged: Sequence[JudgedResponse]) -> list[tuple[str, str]]:
+    """Say which formats were read, and what was judged of them."""
+    traces = [row.trace for row in judged if row.trace is not None]
+    if not traces:
+        return []
+    counts = Counter(trace.format for trace in traces)
+    parts = Counter(part for trace in traces for part in trace.judged.values())
+    missing = parts.pop(MISSING, 0)
+    figures = {
+        "trajectories read as": ", ".join(f"{name} {n}" for name, n in counts.items()),
+        "  turns": str(sum(trace.turns for trace in traces)),
+        "  calls of tools": str(sum(trace.calls for trace in traces)),
+        "  scores by part": ", ".join(f"{part} {n}" for part, n in parts.items()),
+    }
+    if missing:
+        figures["  turn not taken, 0"] = str(missing)
+    return list(figures.items())
 
 
 def _remark(
@@ -201,26 +240,18 @@ def _report(
     statistics: PoolStatistics,
     *,
     out: Path,
-    show: int,
 ) -> None:
     from rubric_judge.quality.view.scored import criteria_table
     from rubric_judge.ui.console.printing import print_table
 
-    _show(judged[:show])
     rewards = [row.reward for row in judged if row.reward is not None]
     mean = [("mean reward", f"{sum(rewards) / len(rewards):.4f}")] if rewards else []
     command.print_pairs(
         [
             ("responses", len(judged)),
+            *_trajectories(judged),
             *mean,
-            *(
-                (outcome.value, count)
-                for outcome, count in statistics.by_outcome.items()
-            ),
-            *(
-                (f"  {reason.value}", count)
-                for reason, count in statistics.by_reason.items()
-            ),
+            *_outcomes(judged, statistics),
             *_shares(AnswerCounts.of(row.view for row in judged)),
             *_answerers(statistics),
             *_figures(statistics),

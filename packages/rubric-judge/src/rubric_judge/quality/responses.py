@@ -30,12 +30,22 @@ from rubric_core import (
 from rubric_core.errors import ConfigError, RubricFileError, SchemaError
 from rubric_core.files import decode, read_file, replacing
 from rubric_core.rows import ClosedRow, OpenRow, row_error
+from rubric_core.traces.recorded import RecordedTrace
+from rubric_core.traces.views import answer_view
+from rubric_judge.quality.trajectories import (
+    Submitted,
+    TraceRecord,
+    TrajectoryRow,
+    trajectory_in,
+    views_of,
+)
 
 _Row = TypeVar("_Row", bound=BaseModel)
 
 _ROUNDED = 1e-3
 """Tolerance for rewards that were written with three digits."""
 _THOUGHTS = tuple(map(str, Thought))
+_FORM = '{"task_id": "…", "response": "…"}'
 
 
 class ResponseRow(OpenRow):
@@ -79,6 +89,36 @@ class ResponseRow(OpenRow):
         return cast("object", row)
 
 
+class SubmittedRow(ResponseRow):
+    """One line of a file of responses, which may hold a trajectory in the place of a text."""
+
+    _trajectory: TrajectoryRow | None = pydantic.PrivateAttr(default=None)
+
+    @property
+    def trajectory(self) -> TrajectoryRow | None:
+        """The trajectory; None for a text."""
+        return self._trajectory
+
+    @pydantic.model_validator(mode="wrap")
+    @classmethod
+    def _may_hold_a_trajectory(
+        cls, row: Any, handler: pydantic.ModelWrapValidatorHandler[Self]
+    ) -> Self:
+        try:
+            return handler(row)
+        except ValidationError:
+            trajectory = trajectory_in(row)
+            if trajectory is None or not isinstance(trajectory.task_id, str):
+                raise
+        read = handler({"task_id": trajectory.task_id, "response": ""})
+        return read.holding(trajectory)
+
+    def holding(self, trajectory: TrajectoryRow) -> Self:
+        """Return the row with its trajectory."""
+        self._trajectory = trajectory
+        return self
+
+
 class JudgementLine(ClosedRow):
     """One line of a judgement file."""
 
@@ -91,6 +131,8 @@ class JudgementLine(ClosedRow):
     """State of the thought before the judged answer; None in a file of an older version."""
     origin: dict[str, JsonValue] = Field(default_factory=dict)
     """For a repeated judgement: the response's id in its source and the earlier judgement."""
+    trace: TraceRecord | None = None
+    """Parts of a trajectory that were judged; None for a response of one text."""
 
     @pydantic.model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -118,6 +160,8 @@ class JudgedResponse:
     result: JudgeResult
     origin: Mapping[str, object] = field(default_factory=dict[str, object])
     """Its earlier place and judgement; written beside the judgement."""
+    trace: TraceRecord | None = None
+    """Parts of a trajectory that were judged."""
 
     @property
     def reward(self) -> float | None:
@@ -154,29 +198,38 @@ class AnswerCounts:
         )
 
 
-def read_responses(
+def read_submitted(
     path: Path, tasks: Mapping[str, Task], *, thoughts: Thoughts = "cut"
-) -> list[tuple[int, JudgeView]]:
-    """Read `{"task_id": …, "response": …}` lines and join them with their tasks.
+) -> list[Submitted]:
+    """Read responses, or trajectories of turns and tools, and join them with their tasks.
 
     Args:
-        path: a JSON Lines file, or an evaluation's answers/MODEL/seed_S.jsonl; blank lines, and
-            rows without an answer of the model, are skipped.
+        path: a JSON Lines file with `{"task_id": …, "response": …}`, or an evaluation's
+            answers/MODEL/seed_S.jsonl; blank lines, and rows without an answer of the model, are
+            skipped. A response that is no text is a trajectory, and so is a row as verifiers, NeMo
+            Gym and Harbor write it.
         tasks: tasks by id.
         thoughts: how thoughts are told from answers in whole completions.
 
-    Returns:
-        Line numbers, from 1, and the views for the judge, which hold the answers.
-
     Raises:
         ConfigError: there are no tasks.
-        RubricFileError: a line is no such object, or names an unknown task; or there is no line.
+        RubricFileError: a line is no such object, holds a trajectory of no known format or a
+            damaged one, or names an unknown task; or there is no line.
         OSError: the file cannot be read.
     """
     if not tasks:
         raise ConfigError("the task file holds no task", location="tasks")
-    views: list[tuple[int, JudgeView]] = []
-    for line, row in response_rows(path):
+    read: list[Submitted] = []
+    rows = read_rows(path, SubmittedRow, form=_FORM, skips=_is_unanswered)
+    for line, row in rows:
+        recorded: RecordedTrace | None = None
+        if row.trajectory is not None:
+            try:
+                recorded = row.trajectory.read(thoughts)
+            except SchemaError as error:
+                raise RubricFileError(
+                    str(error), path=path, line=line, field=error.field
+                ) from None
         task = tasks.get(row.task_id)
         if task is None:
             raise RubricFileError(
@@ -188,10 +241,29 @@ def read_responses(
                 line=line,
                 field="task_id",
             )
-        views.append((line, task.judge_view(row.judged(thoughts))))
-    if not views:
+        if recorded is None:
+            views = answer_view(task.judge_view(row.judged(thoughts)))
+        else:
+            views = views_of(task, recorded)
+        read.append(Submitted(line, views, recorded))
+    if not read:
         raise RubricFileError("holds no response: name a file of answers", path=path)
-    return views
+    return read
+
+
+def read_responses(
+    path: Path, tasks: Mapping[str, Task], *, thoughts: Thoughts = "cut"
+) -> list[tuple[int, JudgeView]]:
+    """Read responses as people read them: that of a trajectory is the text of all of it.
+
+    Returns:
+        Line numbers, from 1, and the views, which hold the answers.
+
+    Raises:
+        ConfigError, RubricFileError, OSError: as `read_submitted`.
+    """
+    read = read_submitted(path, tasks, thoughts=thoughts)
+    return [(item.line, item.view) for item in read]
 
 
 def response_rows(path: Path) -> Iterator[tuple[int, ResponseRow]]:
@@ -206,7 +278,7 @@ def response_rows(path: Path) -> Iterator[tuple[int, ResponseRow]]:
     return read_rows(
         path,
         ResponseRow,
-        form='{"task_id": "…", "response": "…"}',
+        form=_FORM,
         skips=_is_unanswered,
     )
 
@@ -317,6 +389,8 @@ def _judgement(judged: JudgedResponse) -> dict[str, object]:
         "thought": judged.view.thought.value,
         "result": judged.result.model_dump(mode="json"),
     }
+    if judged.trace is not None:
+        row["trace"] = judged.trace.model_dump(mode="json")
     if judged.origin:
         row["origin"] = dict(judged.origin)
     return row

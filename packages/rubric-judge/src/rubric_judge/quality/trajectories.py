@@ -1,0 +1,192 @@
+"""Trajectories in files of responses: found in a row, judged by what criteria name, and shown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, cast
+
+from rubric_core import JudgeResult, JudgeView, Task, Thoughts
+from rubric_core.rows import ClosedRow
+from rubric_core.schema.trace import Excerpt, ExcerptPart, PartKind
+from rubric_core.traces.recorded import (
+    RecordedTrace,
+    TraceFormat,
+    format_of,
+    recorded_trace,
+)
+from rubric_core.traces.views import TraceViews, answer_view, full_excerpt, trace_views
+
+_COLUMNS = ("response", "text", "completion")
+_ASKED = "responses_create_params"
+"""NeMo Gym's column of what its model was asked, beside `response`."""
+_HEADINGS: Mapping[PartKind, str] = {
+    PartKind.USER: "user",
+    PartKind.EARLIER: "earlier reply",
+    PartKind.EARLIER_CALL: "earlier call",
+    PartKind.REPLY: "reply",
+    PartKind.CALL: "call",
+    PartKind.RESULT: "result",
+}
+"""Authors of the parts of an excerpt, as people read them."""
+
+
+class TrajectoryRow(NamedTuple):
+    """A trajectory in a row of a file, not read yet."""
+
+    task_id: object
+    trajectory: object
+    prompt: object
+
+    def read(self, thoughts: Thoughts) -> RecordedTrace:
+        """Read it; a call of its last turn may have no result, as in rollouts that were stopped.
+
+        Raises:
+            SchemaError: a format that is not known, or a damaged trajectory.
+        """
+        return recorded_trace(
+            self.trajectory, prompt=self.prompt, thoughts=thoughts, cut=True
+        )
+
+
+class TraceRecord(ClosedRow):
+    """Parts of a trajectory that were judged, without texts: a part of a line of judgements."""
+
+    format: TraceFormat
+    """The format that it was read as."""
+    turns: int
+    """Messages that the policy wrote."""
+    calls: int
+    """Calls of tools that it made."""
+    judged: dict[str, str]
+    """Part that the score of each criterion is of, by its id; `missing` where the policy did not
+    take the turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """A response of a file, or a trajectory, with what the judge sees of it."""
+
+    line: int
+    """Line of the file, from 1."""
+    views: TraceViews
+    recorded: RecordedTrace | None = None
+    """The trajectory; None for a response of one text."""
+
+    @property
+    def view(self) -> JudgeView:
+        """The view as people read it: the response of a trajectory is the text of all of it."""
+        if self.recorded is None:
+            return self.views.whole
+        text = trajectory_text(self.recorded)
+        return self.views.whole.model_copy(update={"response": text})
+
+
+MISSING = "missing"
+"""The part that a criterion judged whose turn is not there."""
+
+
+def views_of(task: Task, read: RecordedTrace) -> TraceViews:
+    """Return the views of a trajectory of a policy that decides how many turns it takes.
+
+    A criterion whose turn it did not take scores 0, as in training.
+    """
+    whole = task.whole_view(read.trace.answer)
+    if not whole.rubric.judges_traces:
+        return answer_view(whole)
+    return trace_views(whole, read.trace, missing_turn="zero")
+
+
+def trace_record(item: Submitted, results: Sequence[JudgeResult]) -> TraceRecord:
+    """Return what was judged of a trajectory.
+
+    Args:
+        item: the trajectory.
+        results: one for each of its views.
+
+    Raises:
+        ValueError: the response is one text.
+    """
+    if item.recorded is None:
+        raise ValueError("the response is one text")
+    turns = item.recorded.trace.turns
+    missing = dict.fromkeys(item.views.missing, MISSING)
+    return TraceRecord(
+        format=item.recorded.format,
+        turns=len(turns),
+        calls=sum(len(turn.calls) for turn in turns),
+        judged=item.views.judged(results) | missing,
+    )
+
+
+def trajectory_in(row: object) -> TrajectoryRow | None:
+    """Return the trajectory of a row whose response is no text; None where there is none.
+
+    It is in the column of the response; or the row is one itself, as a line of `traces.jsonl` of
+    verifiers, a row of NeMo Gym, a document of ATIF, or one with `messages`.
+    """
+    if not isinstance(row, Mapping):
+        return None
+    fields = cast("Mapping[str, object]", row)
+    column = next((name for name in _COLUMNS if fields.get(name) is not None), None)
+    own = None if column is None else fields[column]
+    if column is None or (isinstance(own, Mapping) and _ASKED in fields):
+        trajectory: object = fields
+        if format_of(fields) is None:
+            return None
+    elif isinstance(own, list | dict):
+        trajectory = cast("object", own)
+    else:
+        return None
+    prompt = fields.get("prompt")
+    return TrajectoryRow(
+        task_id=_task_id(fields),
+        trajectory=trajectory,
+        prompt=prompt if trajectory is not fields and prompt else (),
+    )
+
+
+def _task_id(fields: Mapping[str, object]) -> object:
+    """Return the id of a row's task; in an episode of verifiers it is in the task's data."""
+    if "task_id" in fields:
+        return fields["task_id"]
+    data = fields.get("task")
+    if isinstance(data, Mapping):
+        data = cast("Mapping[str, object]", data).get("data")
+    if isinstance(data, Mapping):
+        own = cast("Mapping[str, object]", data)
+        return own.get("task_id") or own.get("id")
+    return None
+
+
+def heading(part: ExcerptPart) -> str:
+    """Return who wrote a part, and in which turn, such as `result 2`."""
+    return f"{_HEADINGS[part.kind]} {part.turn}"
+
+
+def excerpt_text(excerpt: Excerpt) -> str:
+    """Return all parts of an excerpt as one text, each below its heading."""
+    if not excerpt.parts:
+        return "[no call of a tool]"
+    return "\n\n".join(f"[{heading(part)}]\n{part.text}" for part in excerpt.parts)
+
+
+def shown_parts(item: Submitted) -> str:
+    """Return what the judge saw of a trajectory, for each part and the criteria that judge it."""
+    shown: list[str] = []
+    for part in item.views.parts:
+        weighed = [c.id for c in part.view.rubric if c.weight]
+        excerpt = part.view.excerpt
+        text = part.view.response if excerpt is None else excerpt_text(excerpt)
+        shown.append(f"== {part.judges}: {', '.join(weighed)}\n{text}")
+    return "\n\n".join(shown)
+
+
+def trajectory_text(read: RecordedTrace) -> str:
+    """Return a trajectory as one text; a single reply without tools is that reply."""
+    excerpt = full_excerpt(read.trace)
+    if len(excerpt.parts) <= 1 and all(
+        part.kind is PartKind.REPLY for part in excerpt.parts
+    ):
+        return read.trace.answer.text
+    return excerpt_text(excerpt)
