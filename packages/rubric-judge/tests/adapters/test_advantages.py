@@ -280,11 +280,11 @@ def test_a_stack_of_another_version_is_refused_by_both_versions(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(advantages, "version", lambda _: "1.16.2")
-    advantages.check_version("trl", series="1.16")
+    advantages.Stack("TRL", "1.16").check_version()
     monkeypatch.setattr(advantages, "version", lambda _: "1.160.0")
 
     with pytest.raises(
         ConfigError,
         match=r"trl 1\.160\.0: .*for trl 1\.16,.*pip install 'trl==1\.16\.\*'",
     ):
-        advantages.check_version("trl", series="1.16")
+        advantages.Stack("TRL", "1.16").check_version()

@@ -231,7 +231,7 @@ def test_another_release_of_verl_is_refused_by_both_versions(
 
 def test_a_trainer_without_the_step_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"Other has no step: .* verl 0\.9.*pip inst"):
-        verl_advantages._wrap(type("Other", (), {}), "step", lambda one: one)
+        verl_advantages._STACK.hook(type("Other", (), {}), "step", lambda one: one)
 
 
 def test_without_verl_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

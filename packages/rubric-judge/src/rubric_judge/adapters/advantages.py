@@ -8,12 +8,13 @@ module for each stack, such as `verl_advantages`, puts it in the place of that s
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Generator, Hashable, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import wraps
 from importlib.metadata import PackageNotFoundError, version
-from typing import NamedTuple, Protocol, TypeAlias, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -30,7 +31,7 @@ from rubric_core.reward.estimators import (
     GroupAdvantages,
     JudgedGroups,
 )
-from rubric_judge.adapters.scoring import Judgement
+from rubric_judge.adapters.scoring import Judgement, stack_module
 from rubric_judge.adapters.ties import tied_reward
 from rubric_judge.quality.criteria.record import RECORD, JudgementRecord
 
@@ -47,6 +48,7 @@ Estimator: TypeAlias = AdvantageEstimator | Mapping[str, object] | str
 _SAME = 1e-9
 """Largest difference between shares of one rubric, which JSON keeps to the last bit."""
 _FEWEST = 2
+_HOOK = "rubric_hook"
 
 
 class BatchAdvantages(NamedTuple):
@@ -86,6 +88,11 @@ def estimator_of(estimator: Estimator) -> AdvantageEstimator:
 def stack_estimators() -> dict[str, str]:
     """Return the installed estimators' names by the names that stacks are given for them."""
     return {f"{PREFIX}{name}": name for name in plugin_names(ADVANTAGES)}
+
+
+def is_ours(estimator: object) -> bool:
+    """Return whether a stack's name of an estimator is one of `stack_estimators`."""
+    return str(estimator) in stack_estimators()
 
 
 def undivided(estimator: AdvantageEstimator, *, divides: bool) -> AdvantageEstimator:
@@ -298,6 +305,29 @@ class JudgedBatch:
             self.records, keys, estimator=estimator, rollouts=self.rollouts
         )
 
+    def on_tokens(
+        self,
+        groups: Sequence[Hashable],
+        estimator: str,
+        rewards: Any,
+        mask: Any,
+        *,
+        divides: bool,
+    ) -> tuple[Any, Any]:
+        """Return the advantages of a stack's tokens, and its returns, which are the same.
+
+        Args:
+            groups: key of each row's prompt.
+            estimator: the estimator's name.
+            rewards: the stack's tensor of N rows, whose type and device they have.
+            mask: 1 for the tokens of the policy, N rows.
+            divides: as in `undivided`.
+        """
+        chosen = undivided(estimator_of(estimator), divides=divides)
+        values_N = self.advantages(groups, chosen).advantages_N
+        rows = rewards.new_tensor(values_N).unsqueeze(-1) * mask
+        return rows, rows
+
 
 _batch: ContextVar[JudgedBatch | None] = ContextVar("rubric_batch", default=None)
 
@@ -331,14 +361,6 @@ def current_batch(*, stack: str, remedy: str) -> JudgedBatch:
     return batch
 
 
-class TakesJudgements(Protocol):
-    """A trainer that computes advantages by criterion, and so is handed what was judged."""
-
-    def take_judgements(self, records: Sequence[JudgementRecord]) -> None:
-        """Keep the records of a batch, in the order of its responses."""
-        ...
-
-
 def hand_over(judgements: Sequence[Judgement], trainer: object) -> None:
     """Give a trainer the records of a batch, if it is one that takes them."""
     take = getattr(trainer, "take_judgements", None)
@@ -369,25 +391,77 @@ def record_in(values: object, row: int, *, holder: str, remedy: str) -> str:
     return record
 
 
-def check_version(package: str, *, series: str) -> None:
-    """Refuse a stack whose inside may differ from the one that a hook was written for.
+class Stack(NamedTuple):
+    """A stack whose inside a hook uses, and so of one series of releases."""
 
-    Args:
-        package: name of the distribution.
-        series: first numbers of its version, such as "1.16".
+    name: str
+    series: str
+    """First numbers of its version, such as "1.16"."""
 
-    Raises:
-        ConfigError: another version is installed. One that is no installed package is let pass.
-    """
-    try:
-        installed = version(package)
-    except PackageNotFoundError:
-        return
-    if f"{installed}.".startswith(f"{series}."):
-        return
-    raise ConfigError(
-        f"{package} {installed}: the hook for advantages by criterion was written for {package} "
-        f"{series}, whose inside it uses: pip install '{package}=={series}.*', or train on the "
-        "reward of the adapter alone, which needs no hook",
-        location=package,
-    )
+    @property
+    def package(self) -> str:
+        """The name of the distribution."""
+        return self.name.lower()
+
+    @property
+    def install(self) -> str:
+        """What to give to pip."""
+        return f"'{self.package}=={self.series}.*'"
+
+    def module(self, name: str) -> Any:  # no stack is typed here
+        """Import a module of the stack.
+
+        Raises:
+            MissingExtraError: it is not installed.
+            ConfigError: another version is. One that is no installed package is let pass.
+        """
+        module = stack_module(name, install=self.install)
+        self.check_version()
+        return module
+
+    def check_version(self) -> None:
+        """Refuse a version that the hook was not written for.
+
+        Raises:
+            ConfigError: as `module`.
+        """
+        try:
+            installed = version(self.package)
+        except PackageNotFoundError:
+            return
+        if f"{installed}.".startswith(f"{self.series}."):
+            return
+        raise ConfigError(
+            f"{self.package} {installed}: the hook for advantages by criterion was written for "
+            f"{self.package} {self.series}, whose inside it uses: pip install {self.install}, or "
+            "train on the reward of the adapter alone, which needs no hook",
+            location=self.package,
+        )
+
+    def function(self, owner: Any, name: str) -> Any:
+        """Return a function of a module or class of the stack.
+
+        Raises:
+            ConfigError: it has none of that name.
+        """
+        function = getattr(owner, name, None)
+        if function is None:
+            raise ConfigError(
+                f"{owner.__name__} has no {name}: it is not that of {self.name} {self.series}, "
+                "which the hook for advantages by criterion was written for: pip install "
+                f"{self.install}",
+                location=self.package,
+            )
+        return function
+
+    def hook(self, owner: Any, name: str, wrapper: Callable[[Any], Any]) -> None:
+        """Put a wrapper in the place of a function, once.
+
+        Raises:
+            ConfigError: as `function`.
+        """
+        function = self.function(owner, name)
+        if not hasattr(function, _HOOK):
+            hooked = wraps(function)(wrapper(function))
+            setattr(hooked, _HOOK, True)
+            setattr(owner, name, hooked)

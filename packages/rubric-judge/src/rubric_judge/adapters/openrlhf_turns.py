@@ -39,8 +39,7 @@ from rubric_judge.adapters import advantages, rows, scoring
 
 __all__ = ["agent_executor", "credit_turns", "register"]
 
-_SERIES = "0.11"
-_INSTALL = f"'openrlhf=={_SERIES}.*'"
+_STACK = advantages.Stack("OpenRLHF", "0.11")
 _TURN = "rubric/turn_"
 _TIED = 1e-9
 """The number that OpenRLHF adds to a deviation, under `group_norm`."""
@@ -90,7 +89,7 @@ def agent_executor(
         ConfigError, JudgeSetupError, LedgerError: nothing could be judged like this.
     """
     _check_tokens(max_turn_tokens)
-    base: Any = scoring.stack_module("openrlhf.utils.agent", install=_INSTALL)
+    base = scoring.stack_module("openrlhf.utils.agent", install=_STACK.install)
     scorer = scoring.RubricScorer(**options, maskable=False)
     most = _most_turns(scorer)
 
@@ -421,19 +420,17 @@ def register() -> None:
         MissingExtraError: OpenRLHF is not installed.
         ConfigError: its version is another than the one that this was written for.
     """
-    module: Any = scoring.stack_module("openrlhf.trainer.ppo_trainer", install=_INSTALL)
-    beside: Any = scoring.stack_module(
-        "openrlhf.trainer.ppo_trainer_async", install=_INSTALL
-    )
-    ray: Any = scoring.stack_module("ray", install=_INSTALL)
-    advantages.check_version("openrlhf", series=_SERIES)
+    module = _STACK.module("openrlhf.trainer.ppo_trainer")
+    beside = _STACK.module("openrlhf.trainer.ppo_trainer_async")
+    ray = _STACK.module("ray")
     if getattr(module.PPOTrainer, "credits_turns", False):
         return
     metadata = getattr(module.PPOTrainer, "__ray_metadata__", None)
     if metadata is None:
         raise ConfigError(
             f"openrlhf.trainer.ppo_trainer.PPOTrainer is no actor of Ray's: it is not that of "
-            f"OpenRLHF {_SERIES}, which credit by turn was written for: pip install {_INSTALL}",
+            f"OpenRLHF {_STACK.series}, which credit by turn was written for: pip install "
+            f"{_STACK.install}",
             location="openrlhf",
         )
     trainer = ray.remote(_crediting(metadata.modified_class))

@@ -8,22 +8,19 @@ metrics of each episode, the other holds them for the estimator.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import wraps
 from typing import Any
 
 from rubric_core import ConfigError, SchemaError
 from rubric_core.reward.estimators import AdvantageEstimator
-from rubric_judge.adapters import advantages, scoring
+from rubric_judge.adapters import advantages
 
 __all__ = ["register"]
 
-_SERIES = "0.3"
+_STACK = advantages.Stack("SkyRL", "0.3")
 _UTILS = "skyrl.backends.skyrl_train.utils.ppo_utils"
 _TRAINER = "skyrl.train.trainer"
-_METHODS = ("convert_to_training_input", "compute_advantages_and_returns")
 _KEPT = "rubric_judgements"
 """Key of the records in the metadata of a training batch."""
-_HOOK = "rubric_hook"
 _LOADING = (
     "call rubric_judge.adapters.skyrl_advantages.register() in the process of the trainer too, "
     "before BasePPOExp(config).run()"
@@ -43,28 +40,18 @@ def register() -> None:
         MissingExtraError: SkyRL is not installed.
         ConfigError: its version is another than the one that this was written for.
     """
-    install = f"'skyrl=={_SERIES}.*'"
-    utils = scoring.stack_module(_UTILS, install=install)
-    advantages.check_version("skyrl", series=_SERIES)
-    registry = utils.AdvantageEstimatorRegistry
+    registry = _STACK.module(_UTILS).AdvantageEstimatorRegistry
     known = registry.list_available()
     for name, estimator in advantages.stack_estimators().items():
         if name not in known:
             registry.register(name, _estimate(estimator))
-    trainer = scoring.stack_module(_TRAINER, install=install).RayPPOTrainer
-    wrappers = (_keeping, _holding)
-    for method, wrapper in zip(_METHODS, wrappers, strict=True):
-        function = getattr(trainer, method, None)
-        if function is None:
-            raise ConfigError(
-                f"RayPPOTrainer has no {method}: it is not that of SkyRL {_SERIES}, which the hook "
-                f"for advantages by criterion was written for: pip install {install}",
-                location="skyrl",
-            )
-        if not hasattr(function, _HOOK):
-            hooked = wraps(function)(wrapper(function))
-            setattr(hooked, _HOOK, True)
-            setattr(trainer, method, hooked)
+    trainer = _STACK.module(_TRAINER).RayPPOTrainer
+    wrappers = {
+        "convert_to_training_input": _keeping,
+        "compute_advantages_and_returns": _holding,
+    }
+    for method, wrapper in wrappers.items():
+        _STACK.hook(trainer, method, wrapper)
 
 
 def _estimate(estimator: str) -> Callable[..., tuple[Any, Any]]:
@@ -78,22 +65,19 @@ def _estimate(estimator: str) -> Callable[..., tuple[Any, Any]]:
         **_: object,
     ) -> tuple[Any, Any]:
         batch = advantages.current_batch(stack="SkyRL", remedy=_LOADING)
-        chosen = advantages.undivided(
-            advantages.estimator_of(estimator), divides=grpo_norm_by_std
+        return batch.on_tokens(
+            index,
+            estimator,
+            token_level_rewards,
+            response_mask,
+            divides=grpo_norm_by_std,
         )
-        values = batch.advantages(list(index), chosen).advantages_N
-        rows = token_level_rewards.new_tensor(values).unsqueeze(-1) * response_mask
-        return rows, rows
 
     return estimate
 
 
 def _name(trainer: Any) -> str:
     return str(trainer.cfg.trainer.algorithm.advantage_estimator)
-
-
-def _is_ours(trainer: Any) -> bool:
-    return _name(trainer) in advantages.stack_estimators()
 
 
 def _chosen(trainer: Any) -> AdvantageEstimator:
@@ -107,7 +91,7 @@ def _keeping(convert: _Method) -> _Method:
         self: Any, generator_output: Mapping[str, Any], *args: Any, **options: Any
     ) -> Any:
         batch = convert(self, generator_output, *args, **options)
-        if _is_ours(self):
+        if advantages.is_ours(_name(self)):
             batch.metadata[_KEPT] = _records(generator_output)
         return batch
 
@@ -140,7 +124,7 @@ def _holding(compute: _Method) -> _Method:
     def compute_advantages_and_returns(
         self: Any, data: Any, *args: Any, **options: Any
     ) -> Any:
-        if not _is_ours(self):
+        if not advantages.is_ours(_name(self)):
             return compute(self, data, *args, **options)
         algorithm = self.cfg.trainer.algorithm
         if (

@@ -19,7 +19,7 @@ from rubric_judge.quality.criteria.record import JudgementRecord
 
 __all__ = ["trainer_class"]
 
-_SERIES = "1.16"
+_STACK = advantages.Stack("TRL", "1.16")
 _METHODS = ("_generate_and_score_completions", "_calculate_rewards")
 
 
@@ -135,15 +135,9 @@ def trainer_class() -> type[Any]:
         MissingExtraError: TRL is not installed.
         ConfigError: its version is another than the one that this was written for.
     """
-    base = scoring.stack_module("trl", install=f"'trl=={_SERIES}.*'").GRPOTrainer
-    advantages.check_version("trl", series=_SERIES)
+    base = _STACK.module("trl").GRPOTrainer
     for method in _METHODS:
-        if not hasattr(base, method):
-            raise ConfigError(
-                f"GRPOTrainer has no {method}: it is not that of TRL {_SERIES}, which the hook for "
-                f"advantages by criterion was written for: pip install 'trl=={_SERIES}.*'",
-                location="trl",
-            )
+        _STACK.function(base, method)
     names = {"__module__": __name__, "__doc__": _RubricGRPOTrainer.__doc__}
     return type("RubricGRPOTrainer", (_RubricGRPOTrainer, base), names)
 

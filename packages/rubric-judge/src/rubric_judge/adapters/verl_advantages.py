@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from functools import wraps
 from typing import Any, cast
 
 from rubric_core import ConfigError
-from rubric_judge.adapters import advantages, scoring
+from rubric_judge.adapters import advantages
 
 __all__ = ["register"]
 
-_SERIES = "0.9"
+_STACK = advantages.Stack("verl", "0.9")
 _REGISTRY = "verl.trainer.ppo.core_algos"
 _TRAINER = "verl.trainer.ppo.v1.trainer_base"
 """Module of the trainer that `verl.trainer.main_ppo` runs."""
@@ -26,7 +25,6 @@ _CALLERS = (
     "verl.experimental.separation.ray_trainer",
 )
 """Modules of the older trainers, each with `compute_advantage` under that name."""
-_HOOK = "rubric_hook"
 _LOADING = (
     "load it with actor_rollout_ref.model.external_lib=rubric_judge.adapters.verl_advantages, "
     "which verl imports after its trainer, and not by VERL_USE_EXTERNAL_MODULES"
@@ -48,17 +46,16 @@ def register() -> None:
         MissingExtraError: verl is not installed.
         ConfigError: its version is another than the one that this was written for.
     """
-    core = scoring.stack_module(_REGISTRY, install=f"'verl=={_SERIES}.*'")
-    advantages.check_version("verl", series=_SERIES)
+    core = _STACK.module(_REGISTRY)
     for name, estimator in advantages.stack_estimators().items():
         if name not in core.ADV_ESTIMATOR_REGISTRY:
             core.register_adv_est(name)(_estimate(estimator))
     if _TRAINER in sys.modules:
         trainer = sys.modules[_TRAINER]
-        _wrap(trainer.PPOTrainer, "_compute_advantage", _with_queue(trainer))
+        _STACK.hook(trainer.PPOTrainer, "_compute_advantage", _with_queue(trainer))
     for caller in _CALLERS:
         if caller in sys.modules:
-            _wrap(sys.modules[caller], "compute_advantage", _with_data)
+            _STACK.hook(sys.modules[caller], "compute_advantage", _with_data)
 
 
 def _estimate(estimator: str) -> Callable[..., tuple[Any, Any]]:
@@ -80,35 +77,15 @@ def _estimate(estimator: str) -> Callable[..., tuple[Any, Any]]:
                 "actor_rollout_ref.actor.use_kl_loss=true in its place",
                 location="algorithm.use_kl_in_reward",
             )
-        chosen = advantages.undivided(
-            advantages.estimator_of(estimator),
+        return batch.on_tokens(
+            index,
+            estimator,
+            token_level_rewards,
+            response_mask,
             divides=settings.get("norm_adv_by_std_in_grpo", True),
         )
-        values = batch.advantages(list(index), chosen).advantages_N
-        rows = token_level_rewards.new_tensor(values).unsqueeze(-1) * response_mask
-        return rows, rows
 
     return estimate
-
-
-def _is_ours(estimator: object) -> bool:
-    return str(estimator) in advantages.stack_estimators()
-
-
-def _wrap(owner: Any, name: str, wrapped: Callable[[_Caller], _Caller]) -> None:
-    """Put a wrapper in the place of a function, once."""
-    function = getattr(owner, name, None)
-    if function is None:
-        raise ConfigError(
-            f"{getattr(owner, '__name__', owner)} has no {name}: it is not that of verl {_SERIES}, "
-            "which the hook for advantages by criterion was written for: pip install "
-            f"'verl=={_SERIES}.*'",
-            location="verl",
-        )
-    if not hasattr(function, _HOOK):
-        hooked = wraps(function)(wrapped(function))
-        setattr(hooked, _HOOK, True)
-        setattr(owner, name, hooked)
 
 
 def _with_queue(trainer: Any) -> Callable[[_Caller], _Caller]:
@@ -116,7 +93,7 @@ def _with_queue(trainer: Any) -> Callable[[_Caller], _Caller]:
 
     def wrapper(compute: _Caller) -> _Caller:
         def compute_advantage(self: Any, batch: Any, *args: Any, **options: Any) -> Any:
-            if not _is_ours(self.config.algorithm.adv_estimator):
+            if not advantages.is_ours(self.config.algorithm.adv_estimator):
                 return compute(self, batch, *args, **options)
             rows = trainer.tq.kv_batch_get(
                 keys=batch.keys,
@@ -155,7 +132,7 @@ def _with_data(compute: _Caller) -> _Caller:
     def compute_advantage(
         data: Any, adv_estimator: Any, *args: Any, **options: Any
     ) -> Any:
-        if not _is_ours(adv_estimator):
+        if not advantages.is_ours(adv_estimator):
             return compute(data, adv_estimator, *args, **options)
         column = data.non_tensor_batch.get(advantages.KEY)
         records = [
