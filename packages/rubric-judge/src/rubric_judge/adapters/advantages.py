@@ -405,7 +405,7 @@ class Stack(NamedTuple):
 
     @property
     def install(self) -> str:
-        """What to give to pip."""
+        """The requirement to give to pip."""
         return f"'{self.package}=={self.series}.*'"
 
     def module(self, name: str) -> Any:  # no stack is typed here
