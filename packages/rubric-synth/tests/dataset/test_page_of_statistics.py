@@ -190,3 +190,26 @@ def test_a_term_occurs_where_the_stems_of_all_its_words_do(
 ) -> None:
     text = read_text("The gauge shows a range, tidal and large: 12 ± 1.")
     assert occurring({term}, text) == found
+
+
+def test_numbers_on_an_edge_are_in_the_bar_that_begins_there() -> None:
+    # The effective number of equal weights is whole, but for what is lost in dividing.
+    values = [4.0, 4.999999999999999, 6.000000000000001, 7.0, 8.0]
+
+    found = spread(array("d", values)).histogram
+
+    assert (found.edges, found.counts) == ((4, 5, 6, 7, 8, 9), (1, 1, 1, 1, 1))
+    assert found.is_whole
+
+
+def test_edges_are_the_numbers_that_the_page_writes() -> None:
+    values = [number / 10 for number in range(1, 61)]
+
+    found = spread(array("d", values)).histogram
+
+    for low, high, count in zip(
+        found.edges[:-1], found.edges[1:], found.counts, strict=True
+    ):
+        last = high == found.edges[-1]
+        inside = [v for v in values if low <= float(f"{v:.6g}") and (last or v < high)]
+        assert count == len(inside), (low, high)

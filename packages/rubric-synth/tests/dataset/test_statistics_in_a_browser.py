@@ -93,3 +93,35 @@ def test_a_bar_of_a_histogram_is_reached_by_keyboard_and_left_by_show_all(
         page,
         f"document.querySelector('#tasks .count span').textContent.startsWith('{every} of')",
     )
+
+
+def test_a_control_leads_to_the_answers_that_it_is_the_mean_of(
+    page: Page, wait_until: Callable[[Page, str], None]
+) -> None:
+    names = page.locator("a[href^='#control=']").all_inner_texts()
+    assert {"reference", "shuffled", "empty"} <= set(names)
+    assert "passage start" not in names
+
+    page.locator("a[href='#control=shuffled']").click()
+
+    wait_until(page, "document.activeElement.id === 'tasks'")
+    said = page.locator("#tasks .count span").inner_text()
+    assert said == "10 of 10 shown: control shuffled"
+    chosen = page.locator("#tasks details.example[open] .chosen")
+    assert chosen.locator("h4").inner_text().startswith("shuffled: ")
+    assert chosen.locator("h4").is_visible()
+    assert len(chosen.locator(".answer").inner_text().split()) > 3
+
+
+def test_calls_lead_to_what_their_stage_left_out(
+    page: Page, wait_until: Callable[[Page, str], None]
+) -> None:
+    calls = page.locator("section", has=page.get_by_text("Calls of models")).last
+    links = calls.locator("tbody a").evaluate_all("all => all.map((a) => a.hash)")
+    assert len(links) == calls.locator("tbody tr").count() > 1
+
+    for address in links:
+        page.evaluate("(address) => { location.hash = address }", address)
+        section = "rejected" if "stage=" in address else "tasks"
+        inside = f"document.querySelector('#{section}').getBoundingClientRect().top"
+        wait_until(page, f"{inside} < innerHeight")

@@ -49,6 +49,14 @@ class ContextCounts(Frozen):
             "sections passed over, which told of a rubric or a reference": f"{self.passed_over:,}",
         }
 
+    def kinds(self) -> dict[str, str]:
+        """Return names of what contexts of these tasks hold, by the line of `summary` on it."""
+        counts = (self.tasks, self.own_document, self.own_passage)
+        names = ("any context", "own document", "own passage")
+        lines = list(self.summary())
+        own = zip((lines[0], *lines[3:5]), names, counts, strict=True)
+        return {line: name for line, name, count in own if count}
+
     def __add__(self, other: Self) -> Self:
         """Return the sum of each count."""
         sums = {name: value + getattr(other, name) for name, value in self}

@@ -35,8 +35,21 @@ OF_CONTEXT = ("context_start", "nearest_sentences")
 """Names of the controls that only open-book tasks have."""
 _Words = Mapping[str, Sequence[str]]
 """Usual words of each kind of criterion."""
-_Answer = tuple[str, Task, str]
-"""Name of a control, a task, and the text that the control answers it with."""
+
+
+class ControlAnswer(NamedTuple):
+    """What a control answers a task with."""
+
+    control: str
+    """Name of the control."""
+    task: Task
+    """The task."""
+    text: str
+    """The answer."""
+
+
+OF_PASSAGE = ("passage_start",)
+"""Names of the controls whose answers are parts of a passage, which only a judge may see."""
 _WARNINGS: dict[str, str] = tables.read_table("control_warnings")
 _OVERPAID_FRAC = 0.5
 """Share of the reference's reward from which a wrong answer is overpaid; any text about the subject
@@ -192,6 +205,10 @@ async def control_rewards(
     tasks: Sequence[Task],
     judge: Judge | Sequence[Judge],
     answered: tuple[Sequence[Task], written.KnownAnswers] | None = None,
+    *,
+    on_reward: Callable[
+        [ControlAnswer, float | None], None
+    ] = lambda _answer, _reward: None,
 ) -> ControlRewards:
     """Return the mean reward of each control over the tasks.
 
@@ -199,12 +216,13 @@ async def control_rewards(
         tasks: At least one task; tasks of a single document have no other reference answer.
         judge: Scores the answers, many at a time; or several replicas of one.
         answered: Tasks that somebody has written right and false answers to, and these answers.
+        on_reward: Called with each answer and its reward, None where it could not be judged.
 
     Raises:
         JudgeSetupError: The judge is not there.
     """
     answers = [
-        (name, task, texts[task.task_id])
+        ControlAnswer(name, task, texts[task.task_id])
         for name, texts in answers_of(tasks).items()
         for task in tasks
     ]
@@ -213,7 +231,7 @@ async def control_rewards(
         answered_tasks, known = answered
         for name, texts in known.controls.items():
             written_answers = [
-                (name, task, texts[task.task_id])
+                ControlAnswer(name, task, texts[task.task_id])
                 for task in answered_tasks
                 if task.task_id in texts
             ]
@@ -222,12 +240,14 @@ async def control_rewards(
     results = await _judge_all(_views(answers), judge)
     rewards: defaultdict[str, list[float]] = defaultdict(list)
     failures = 0
-    for (name, task, _), result in zip(answers, results, strict=True):
+    for answer, result in zip(answers, results, strict=True):
         if result.outcome is rubric_core.Outcome.UNAVAILABLE:
             failures += 1
+            on_reward(answer, None)
         else:
-            reward = rubric_core.normalized_reward(result, task.rubric)
-            rewards[name].append(reward)
+            reward = rubric_core.normalized_reward(result, answer.task.rubric)
+            rewards[answer.control].append(reward)
+            on_reward(answer, reward)
     means = {name: fmean(rewards[name]) for name in CONTROLS if name in rewards}
     return ControlRewards(
         controls=means,
@@ -236,11 +256,11 @@ async def control_rewards(
     )
 
 
-def _views(answers: Sequence[_Answer]) -> list[JudgeView]:
+def _views(answers: Sequence[ControlAnswer]) -> list[JudgeView]:
     """Return the answers as a judge sees them."""
     empty_views: dict[str, JudgeView] = {}
     views: list[JudgeView] = []
-    for _, task, text in answers:
+    for _control, task, text in answers:
         # Once a task: the id of a view is a hash of the rubric.
         if task.task_id not in empty_views:
             empty_views[task.task_id] = task.judge_view("")

@@ -18,6 +18,7 @@ from rubric_synth.run.dataset.folder import (
     split_path,
 )
 from rubric_synth.stages.stages import TERM_FIELDS, TEXT_FIELDS
+from rubric_synth.stats.controls import OF_PASSAGE, ControlAnswer
 
 _T = TypeVar("_T")
 
@@ -58,6 +59,8 @@ class Sample(Generic[_T]):
 Facets: TypeAlias = dict[str, list[str | float]]
 """Names and numbers of a task, by the field of the statistics that they are counted in."""
 _SEED = "examples"
+_TASK_SEED = "controls"
+"""That of the tasks whose controls are judged, so that the tasks to read are among them."""
 _MOST_CHARS = 6_000
 _LARGEST_WEIGHT = 1e9
 
@@ -84,6 +87,8 @@ class Example:
     """Explanation of a refusal."""
     facets: Facets = field(default_factory=dict[str, list[str | float]])
     """Names and numbers of a task that the statistics count, by their field."""
+    controls: tuple[tuple[str, str, str], ...] = ()
+    """Name, reward and text of each control's answer to a task."""
 
     @property
     def facets_json(self) -> str:
@@ -114,7 +119,10 @@ class Examples:
         """
         self._reveal = reveal_grounding
         self._facets_of = facets_of
-        self._accepted: Sample[tuple[Task, tuple[str, ...]]] = Sample(60, seed=_SEED)
+        self._accepted: Sample[tuple[Task, tuple[str, ...]]] = Sample(
+            60, seed=_TASK_SEED
+        )
+        self._controls: dict[str, list[tuple[str, str, str]]] = {}
         self._rejected: dict[str, Sample[Rejection]] = {}
 
     @property
@@ -124,8 +132,16 @@ class Examples:
         examples: list[Example] = []
         for task, tags in chosen:
             example = task_example(task, tags, reveal_grounding=self._reveal)
-            examples.append(replace(example, facets=self._facets_of(task)))
+            answers = tuple(self._controls.get(task.task_id, ()))
+            facets = self._facets_of(task)
+            facets["control"] = [name for name, _, _ in answers]
+            examples.append(replace(example, facets=facets, controls=answers))
         return examples
+
+    @property
+    def answered_controls(self) -> set[str]:
+        """Names of the controls that have an answer to one of the tasks."""
+        return {name for answers in self._controls.values() for name, _, _ in answers}
 
     @property
     def rejected(self) -> list[Example]:
@@ -144,7 +160,21 @@ class Examples:
 
     def offer_task(self, task: Task, split: str, kind: str) -> None:
         """Offer a task of the dataset."""
-        self._accepted.offer(_task_key(task), (task, (split, kind)))
+        self._accepted.offer(task_key(task), (task, (split, kind)))
+
+    def task_sample(self, limit: int) -> Sample[Task]:
+        """Return an empty sample that holds the tasks of this page, or some of them."""
+        return Sample(limit, seed=_TASK_SEED)
+
+    def add_control(self, answer: ControlAnswer, reward: float | None) -> None:
+        """Keep what a control answers one of the tasks with, unless it is a part of the passage."""
+        if answer.control in OF_PASSAGE and not self._reveal:
+            return
+        shown = {task.task_id for task, _ in self._accepted.items()}
+        if answer.task.task_id in shown:
+            earned = "not judged" if reward is None else f"{100 * reward:.1f} %"
+            row = (answer.control, earned, _cut(answer.text))
+            self._controls.setdefault(answer.task.task_id, []).append(row)
 
     def offer_rejections(self, path: Path) -> int:
         """Offer the lines of a file, and return how many are damaged: `check` names them."""
@@ -160,7 +190,8 @@ class Examples:
         return damaged
 
 
-def _task_key(task: Task) -> str:
+def task_key(task: Task) -> str:
+    """Return what tells a task from the others of a dataset."""
     return f"{task.doc_hash} {task.question}"
 
 
@@ -288,7 +319,7 @@ def chosen_examples(
     if split is not None:
         tasks: Sample[Task] = Sample(limit, seed=f"show {seed}")
         for task in read_tasks(split_path(dataset, split)):
-            tasks.offer(_task_key(task), task)
+            tasks.offer(task_key(task), task)
         chosen = tasks.items()
         return [
             task_example(task, (split,), reveal_grounding=reveal_grounding)

@@ -8,14 +8,14 @@ from pathlib import Path
 
 from rubric_judge.quality.labels import written
 from rubric_judge.ui.page.charts import Bar, Bars, Distribution
-from rubric_judge.ui.page.links import link_to
+from rubric_judge.ui.page.links import link_to, linked
 from rubric_judge.ui.page.rendering import render_page
-from rubric_judge.ui.page.tables import Table, counted
+from rubric_judge.ui.page.tables import Row, Table, counted
 from rubric_synth.calls import CallTotals
 from rubric_synth.files import write_lines
 from rubric_synth.run.dataset.folder import Manifest
 from rubric_synth.run.dataset.writing import asked_of_models
-from rubric_synth.stats.controls import described, overpaid
+from rubric_synth.stats.controls import OF_PASSAGE, described, overpaid
 from rubric_synth.stats.examples import Examples
 from rubric_synth.stats.report import Coverage, DatasetStatistics, Histogram, Spread
 
@@ -164,8 +164,12 @@ def coverage(title: str, shares: Coverage, facet: str) -> Distribution:
     )
 
 
-def controls(statistics: DatasetStatistics) -> Bars:
-    """Return the mean reward of answers that should or should not score well."""
+def controls(statistics: DatasetStatistics, examples: Examples) -> Bars:
+    """Return the mean reward of answers that should or should not score well.
+
+    A name leads to the shown tasks with such an answer.
+    """
+    answered = examples.answered_controls
     judged = statistics.control_tasks
     warned = overpaid(statistics.controls)
     which = "a sample with a fixed seed:"
@@ -191,9 +195,12 @@ def controls(statistics: DatasetStatistics) -> Bars:
                 min(max(reward, 0.0), 1.0),
                 note=described(name, statistics.written_answers),
                 role=role,
+                link=link_to("", control=name) if name in answered else "",
             )
         )
-    return Bars("Controls", caption, tuple(bars))
+    hidden = set(OF_PASSAGE) & statistics.controls.keys() - answered
+    left = "Parts of passages are shown with --reveal-grounding." if hidden else ""
+    return Bars("Controls", caption, tuple(bars), left)
 
 
 def judged_by_words(statistics: DatasetStatistics) -> str:
@@ -272,10 +279,18 @@ def write_page(
 
 def context(statistics: DatasetStatistics) -> Table:
     """Return what the policy may look up, and how often its task's own passage is there."""
-    rows: tuple[tuple[str, str], ...] = ()
-    if statistics.context is not None:
-        rows = tuple(statistics.context.summary().items())
-    return Table.from_texts("What the policy may look up", ("", ""), rows)
+    title = "What the policy may look up"
+    if statistics.context is None:
+        return Table.from_texts(title, ("", ""), ())
+    rows = tuple(statistics.context.summary().items())
+    table = Table.from_texts(title, ("", ""), rows)
+    kinds = statistics.context.kinds()
+    usual = next(iter(kinds.values()), "")
+
+    def address(row: Row) -> str:
+        return link_to("", context=kinds.get(row.name, usual)) if usual else ""
+
+    return linked(table, address)
 
 
 def calls(statistics: DatasetStatistics) -> Table:
@@ -305,7 +320,13 @@ def calls(statistics: DatasetStatistics) -> Table:
         "without a price",
         "US$",
     )
-    return Table.from_texts("Calls of models", header, rows)
+    table = Table.from_texts("Calls of models", header, rows)
+    stages = {str(stage) for stage in statistics.rejected_by_stage}
+
+    def address(row: Row) -> str:
+        return link_to("", stage=row.name) if row.name in stages else "#tasks"
+
+    return linked(table, address)
 
 
 def _record(manifest: Manifest) -> list[tuple[str, str]]:

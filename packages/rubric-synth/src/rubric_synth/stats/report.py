@@ -154,7 +154,8 @@ def spread(numbers: array[float]) -> Spread:
     """Return range, mean and percentiles of at least one number."""
     import numpy as np  # heavy
 
-    values = np.frombuffer(numbers, dtype=np.float64)
+    # As the page writes them, so that a number on an edge is where it is read to be.
+    values = np.array([float(f"{number:.6g}") for number in numbers])
     percentiles = np.percentile(values, [5, 50, 95, 99])
     p5, median, p95, p99 = (float(percentile) for percentile in percentiles)
     return Spread(
@@ -217,10 +218,11 @@ def _histogram(values: NDArray[float64], p99: float) -> Histogram:
         first = math.floor(low / step) * step
         bins = max(1, math.floor((p99 - first) / step + _FUZZ) + 1)
         edges = first + step * np.arange(bins + 1)
+    edges = np.array([float(f"{edge:.6g}") for edge in edges])
     inside = np.minimum(values, (edges[-2] + edges[-1]) / 2)
     counts, _ = np.histogram(inside, bins=edges)
     return Histogram(
-        edges=tuple(float(f"{edge:.6g}") for edge in edges),
+        edges=tuple(map(float, edges)),
         counts=tuple(int(count) for count in counts),
         has_tail=high >= edges[-1],
         is_whole=is_whole and edges[1] - edges[0] == 1,

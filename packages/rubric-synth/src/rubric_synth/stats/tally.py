@@ -4,7 +4,7 @@ from array import array
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,7 +23,7 @@ from rubric_synth.lookup.recall import ContextCounts, counts_of
 from rubric_synth.run.dataset import folder as dataset_folder
 from rubric_synth.stages import stages
 from rubric_synth.stats.controls import control_rewards
-from rubric_synth.stats.examples import Examples, Sample
+from rubric_synth.stats.examples import Examples, task_key
 from rubric_synth.stats.page import write_page
 from rubric_synth.stats.report import DatasetStatistics, Names, coverage, spread
 
@@ -138,6 +138,7 @@ class TaskTally:
         }
         for name, names in self._names.items():
             facets[name] = [*names.most()]
+        facets["context"] = [*self._context.kinds()]
         for name, numbers in (*self._numbers.items(), *self._shares.items()):
             facets[name] = [float(f"{number:.6g}") for number in numbers]
         return {name: values for name, values in facets.items() if values}
@@ -264,14 +265,14 @@ def dataset_statistics(
     require_writable([dataset / NUMBERS_FILE, page])
     tally = TaskTally()
     examples = Examples(reveal_grounding=reveal_grounding, facets_of=facets_of)
-    sample: Sample[Task] = Sample(controls, seed="controls")
+    sample = examples.task_sample(controls)
     written = WrittenAnswers(dataset)
     answered = list[Task]()
     for split in dataset_folder.SPLITS:
         for task in read_tasks(dataset_folder.split_path(dataset, split)):
             kind = tally.add(task, split)
             examples.offer_task(task, split, kind)
-            sample.offer(f"{task.doc_hash} {task.question}", task)
+            sample.offer(task_key(task), task)
             if task.question in written.questions:
                 answered.append(task)
     if not sample.offered:
@@ -293,6 +294,7 @@ def dataset_statistics(
             (answered, written.to(answered)),
             judge or ClaimJudge(),
             tally,
+            examples,
         ),
     )
     numbers = json_page(statistics.model_dump(mode="json"))
@@ -317,8 +319,10 @@ def _controls(
     written: tuple[Sequence[Task], KnownAnswers],
     judge: Judge | Sequence[Judge],
     tally: TaskTally,
+    examples: Examples,
 ) -> dict[str, Any]:
-    rewards = anyio.run(control_rewards, tasks, judge, written)
+    measure = partial(control_rewards, on_reward=examples.add_control)
+    rewards = anyio.run(measure, tasks, judge, written)
     _, known_answers = written
     first_judge = judge[0] if isinstance(judge, Sequence) else judge
     return {

@@ -38,8 +38,11 @@
         shown += !hidden;
       });
       const [name, value] = state.facet ?? [];
+      const control = name === "control" ? value : null;
+      for (const answer of home.querySelectorAll("[data-control]"))
+        answer.classList.toggle("chosen", answer.dataset.control === control);
       const range = value?.includes("..") ? value.replace(/\.\.$/, " and more").replace("..", " to ") : value;
-      const chosen = name ? `: ${name.replaceAll("_", " ")} ${range}` : "";
+      const chosen = name ? `: ${name.replaceAll("_", " ")} ${control?.replaceAll("_", " ") ?? range}` : "";
       said.textContent = `${shown} of ${examples.length} shown${chosen}`;
       clear.hidden = shown === examples.length;
     }
@@ -55,6 +58,11 @@
         else window.address.set(filters[place], value, { adds: true });
       }
       show();
+      // Answers of a control are read where they stand: in the first task, and in all others that are opened.
+      if (state.facet?.[0] !== "control") return;
+      for (const answers of home.querySelectorAll(".answers")) answers.open = true;
+      const first = examples.find((example) => !example.hidden);
+      if (first) first.open = true;
     }
 
     form.hidden = false;
