@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import time
@@ -316,17 +317,23 @@ def test_a_configuration_without_a_method_is_written_as_before(
     assert "method" not in dump_config(make_config(method={"type": "grpo"}))
     config = make_config(method=METHOD)
     assert "type: self_distillation" in dump_config(config)
-    assert "the teacher" in describe_plan(config)
 
 
 def test_a_teacher_prompt_without_room_is_refused(
     make_config: MakeConfig, planted: dict[str, Any]
 ) -> None:
     config = make_config(**planted, rollout={"max_new_tokens": 440}, steps=1)
-    with pytest.raises(
-        TrainConfigError, match=r"method\.shown='passage_and_rubric', 12 of 12"
-    ):
-        run_grpo(config, judge=ScriptedJudge(lambda _: 0.5))
+    refusals: list[str] = []
+    for refuses in (describe_plan, run_grpo):
+        with pytest.raises(
+            TrainConfigError, match=r"method\.shown='passage_and_rubric', 12 of 12"
+        ) as refused:
+            refuses(config)
+        refusals.append(str(refused.value))
+    assert refusals[0] == refusals[1]
+    assert "longer than the 72 tokens" in refusals[0]
+    assert re.search(r"the longest has \d+ \(task ", refusals[0])
+    assert "the teacher" in describe_plan(make_config(**planted, steps=1))
 
 
 def test_what_is_shown_follows_the_setting(tasks: tuple[Task, ...]) -> None:

@@ -4,7 +4,6 @@ import contextlib
 from collections.abc import Collection, Generator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 import structlog
 import torch
@@ -20,6 +19,7 @@ from rubric_train_openrlhf.errors import ResumeError, TrainConfigError
 from rubric_train_openrlhf.local.auditing import Audits, opened_audits
 from rubric_train_openrlhf.local.distilling import Distiller, teacher_prompts
 from rubric_train_openrlhf.local.inputs import RunInputs
+from rubric_train_openrlhf.local.lengths import most_positions, refuse_long_prompts
 from rubric_train_openrlhf.local.rollout import JudgedSampler, background_judge
 from rubric_train_openrlhf.local.update import Learner
 from rubric_train_openrlhf.objective import adamw, warmup
@@ -64,7 +64,12 @@ def _start_policy(
                 new_tokens=config.rollout.max_new_tokens,
                 method=config.method,
             )
-    _refuse_long_prompts(policy, inputs=inputs, config=config)
+    refuse_long_prompts(
+        policy.codec,
+        most_positions(policy.model.config),
+        tasks={"data.train": inputs.tasks, "data.validation": inputs.heldout},
+        config=config,
+    )
     if config.sft is not None:
         examples = inputs.tasks.reference_answers()
         seed = derived_seed(config.seed, step=0, purpose="sft")
@@ -77,56 +82,6 @@ def _start_policy(
             )
         _log.info("train.sft.finished", **report._asdict())
     return policy if saved_dtype is None else replace(policy, saved_dtype=saved_dtype)
-
-
-def _refuse_long_prompts(
-    policy: policies.Policy, *, inputs: RunInputs, config: TrainConfig
-) -> None:
-    """Refuse prompts that leave no room for a response, before training; none is truncated."""
-    # Vision-language models have a text configuration of their own.
-    text_config: Any = policy.model.config.get_text_config()
-    positions: int | None = getattr(text_config, "max_position_embeddings", None)
-    if not isinstance(positions, int):
-        return
-    new = config.rollout.max_new_tokens
-    sources = {"data.train": inputs.tasks, "data.validation": inputs.heldout}
-    for key, tasks in sources.items():
-        views = () if tasks is None else tasks.views
-        lengths = {
-            view.task_id: len(policy.codec.encode_prompt(view).token_ids)
-            for view in views
-        }
-        over = {name: n for name, n in lengths.items() if n > positions - new}
-        if over:
-            longest = max(over, key=over.__getitem__)
-            raise TrainConfigError(
-                f"{len(over)} of {len(views)} {key} prompts are longer than the "
-                f"{positions - new} tokens that rollout.max_new_tokens={new} leaves of the "
-                f"model's {positions} positions; the longest has {over[longest]} (task "
-                f"{longest}): lower rollout.max_new_tokens, leave such tasks out, or write them "
-                "with less context (rubric-synth run --context, context.section_words)",
-                location=key,
-            )
-    if isinstance(config.method, SelfDistillation):
-        _refuse_long_teaching(policy, config.method, positions - new, inputs=inputs)
-
-
-def _refuse_long_teaching(
-    policy: policies.Policy, method: SelfDistillation, room: int, *, inputs: RunInputs
-) -> None:
-    tasks = inputs.tasks
-    prompts = teacher_prompts(policy.codec, tasks.values(), method)
-    lengths = [len(prompt.token_ids) for prompt in prompts]
-    over = sum(length > room for length in lengths)
-    if over:
-        place = max(range(len(lengths)), key=lengths.__getitem__)
-        raise TrainConfigError(
-            f"with method.shown={method.shown!r}, {over} of {len(tasks)} teacher's prompts are "
-            f"longer than the {room} tokens that rollout.max_new_tokens leaves of the model's "
-            f"positions; the longest has {lengths[place]} (task {list(tasks)[place]}): show less, "
-            "lower rollout.max_new_tokens, or leave such tasks out",
-            location="method.shown",
-        )
 
 
 def _hold_rope(

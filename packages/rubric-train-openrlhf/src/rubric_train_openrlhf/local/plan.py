@@ -1,6 +1,6 @@
 """Plan of a run in one process, with its memory: the text of `rubric-train plan`.
 
-Neither torch nor weights are loaded; `full` reads the tokenizer too.
+Neither torch nor weights are loaded; `full` and self-distillation read the tokenizer too.
 """
 
 from collections.abc import Mapping
@@ -86,8 +86,9 @@ def describe_plan(config: TrainConfig, *, full: bool = False) -> str:
 
     Raises:
         TrainConfigError, RubricFileError: existing tasks or documents cannot be trained on.
+        PolicyLoadError: the chat template refuses what a teacher is shown.
     """
-    _check_start(config)
+    _check_start(config, counted=full)
     content: dict[str, Any] = {
         "config": config,
         "full": full,
@@ -263,8 +264,11 @@ def _prompt_tokens(config: TrainConfig, *, counted: bool) -> int:
     return max(lengths, default=_PROMPT_TOKENS)
 
 
-def _check_start(config: TrainConfig) -> None:
-    """Check the existing files as a new run would."""
+def _check_start(config: TrainConfig, *, counted: bool) -> None:
+    """Check the existing files as a new run would; the lengths of prompts where they are counted.
+
+    A teacher's prompts are counted always: they hold passages, which are often long.
+    """
     if not config.data.train.is_file():
         return
     tasks = TaskSet(read_tasks(config.data.train))
@@ -274,3 +278,32 @@ def _check_start(config: TrainConfig) -> None:
         check_arguments(model.folder(), prompt=model.chat_prompt)
     if isinstance(model, TinyModel) and model.documents.is_file():
         read_corpus(model.documents, doc_hashes=tasks.doc_hashes)
+    if counted or isinstance(config.method, SelfDistillation):
+        _check_lengths(config, tasks)
+
+
+def _check_lengths(config: TrainConfig, tasks: TaskSet) -> None:
+    """Refuse prompts that a run refuses, where there is a tokenizer to count them with."""
+    model = config.model
+    if isinstance(model, TinyModel):  # its tokenizer is built when it runs
+        return
+    from rubric_train_openrlhf.local import lengths
+    from rubric_train_openrlhf.policy import load
+
+    try:
+        codec = load.load_codec(
+            model.folder(), prompt=model.chat_prompt, thoughts=model.told_thoughts
+        )
+        positions = lengths.most_positions(load.read_config(model.folder()))
+    except PolicyLoadError:
+        return
+    path = config.data.validation
+    heldout = None
+    if path is not None and path.is_file():
+        heldout = TaskSet(read_tasks(path)).first(config.validation.questions)
+    lengths.refuse_long_prompts(
+        codec,
+        positions,
+        tasks={"data.train": tasks, "data.validation": heldout},
+        config=config,
+    )

@@ -209,19 +209,27 @@ def load_codec(
         return _codec(folder, prompt, thoughts)
 
 
+def read_config(folder: Path) -> transformers.PretrainedConfig:
+    """Read the config.json of a model folder.
+
+    Raises:
+        PolicyLoadError: it describes no model.
+    """
+    with reading(folder, f"the model folder {str(folder)!r}"):
+        configs: Any = transformers.AutoConfig
+        return configs.from_pretrained(folder, local_files_only=True)
+
+
 def parameter_count(folder: Path) -> int:
     """Count the weights of a model folder, of which only config.json is read.
 
     Raises:
         PolicyLoadError: it describes no causal language model.
     """
+    config = read_config(folder)
     with reading(folder, f"the model folder {str(folder)!r}"), torch.device("meta"):
-        configs: Any = transformers.AutoConfig
         models: Any = transformers.AutoModelForCausalLM
-        empty = models.from_config(
-            configs.from_pretrained(folder, local_files_only=True)
-        )
-        return empty.num_parameters()
+        return models.from_config(config).num_parameters()
 
 
 @contextmanager
