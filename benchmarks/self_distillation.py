@@ -46,7 +46,14 @@ from rich.console import Console
 from rich.table import Table
 
 from rubric_core import Task, read_tasks
-from rubric_eval import Comparison, Difference, Heldout, compare, judge_heldout
+from rubric_eval import (
+    Comparison,
+    Difference,
+    Heldout,
+    Interval,
+    compare,
+    judge_heldout,
+)
 from rubric_judge import ClaimJudge, JudgePool
 from rubric_judge.quality.wrong_answers import fixed_template
 from rubric_judge.ui.console.progress import Progress
@@ -441,7 +448,7 @@ def told(
     }
     for shown in SHOWINGS:
         reward = Heldout.model_validate(found[f"shown_{shown}"]["judged"])
-        details["shown"][shown] = reward.interval().in_percent()
+        details["shown"][shown] = with_interval(reward.interval())
     print("start, shown what a teacher is, validation questions:", details["shown"])
     differences: list[Difference] = []
     for book in books:
@@ -527,7 +534,7 @@ def table_of(
         seeds = ", ".join(f"{100 * mean:.1f}" for mean in by_seed.get(name, ()))
         cpu_s = ", ".join(f"{one['cpu_s']:.0f}" for one in spent.get(name, ()))
         updates = ", ".join(f"{one['updates']}" for one in spent.get(name, ()))
-        table.add_row(row.label, row.in_percent(), seeds, cpu_s, updates)
+        table.add_row(row.label, with_interval(row), seeds, cpu_s, updates)
     console = Console(width=140)
     console.print(table)
     pairs = [
@@ -545,11 +552,16 @@ def table_of(
         compared.add_row(name, together, ", ".join(by))
     console.print(compared)
     return {
-        "rewards": {name: row.in_percent() for name, row in rows.items()},
+        "rewards": {name: with_interval(row) for name, row in rows.items()},
         "by_seed": by_seed,
         "spent": spent,
         "differences": differences,
     }
+
+
+def with_interval(reward: Interval) -> str:
+    """Give a mean in per cent."""
+    return f"{100 * reward.mean:.1f} ({reward.in_percent()})"
 
 
 def in_points(difference: Difference) -> str:
