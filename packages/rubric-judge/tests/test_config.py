@@ -39,7 +39,7 @@ from rubric_judge import (
     read_judge_spec,
 )
 from rubric_judge.models.settings import api_key
-from rubric_judge.pool.schedule import Hedging
+from rubric_judge.pool.step import Hedging
 from rubric_judge.serve.config import ServeConfig
 
 CONFIGS = Path(__file__).parents[3] / "configs" / "judge"

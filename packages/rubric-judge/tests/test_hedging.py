@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from rubric_core import JudgeResult, JudgeView, Outcome, Reason, Usage
 from rubric_judge import Hedging, JudgePool
-from rubric_judge.pool.schedule import Hedger
+from rubric_judge.pool.step import Hedger
 from rubric_judge.testing import ScriptedJudge
 
 ViewFactory = Callable[..., JudgeView]

@@ -32,7 +32,7 @@ from rubric_judge.models.limits import LimiterStatistics
 from rubric_judge.pool.ray_actors import LimiterActor
 from rubric_judge.pool.ray_pool import RayJudgePool
 from rubric_judge.pool.ray_start import start_ray
-from rubric_judge.pool.schedule import Hedging
+from rubric_judge.pool.step import Hedging
 from rubric_judge.testing import FakeEndpoint, Fault, marked, marked_share
 
 ViewFactory = Callable[..., JudgeView]

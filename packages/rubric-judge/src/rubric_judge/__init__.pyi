@@ -52,8 +52,8 @@ from rubric_judge.pool.ledger.entry import LedgerEntry as LedgerEntry
 from rubric_judge.pool.ledger.store import Ledger as Ledger
 from rubric_judge.pool.pool import JudgePool as JudgePool
 from rubric_judge.pool.ray_pool import RayJudgePool as RayJudgePool
-from rubric_judge.pool.schedule import Hedging as Hedging
 from rubric_judge.pool.statistics import LatencyQuantiles as LatencyQuantiles
 from rubric_judge.pool.statistics import PoolStatistics as PoolStatistics
+from rubric_judge.pool.step import Hedging as Hedging
 
 __version__: str

@@ -84,7 +84,7 @@ def read_judge(
     from rubric_judge.judges.load import load_judge, load_replicas, word_matchers
     from rubric_judge.pool.pool import JudgePool
     from rubric_judge.pool.ray_pool import RayJudgePool
-    from rubric_judge.pool.schedule import Hedging
+    from rubric_judge.pool.step import Hedging
 
     spec = read_judge_spec(judge)
     hedging = Hedging() if hedge else None

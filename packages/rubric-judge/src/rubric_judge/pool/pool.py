@@ -20,17 +20,16 @@ from rubric_judge.judges.capabilities import (
 )
 from rubric_judge.models.limits import Limited
 from rubric_judge.models.replicas import Replicas
-from rubric_judge.pool.ledger import entry, store
-from rubric_judge.pool.schedule import (
+from rubric_judge.pool.calls import (
     Call,
     CallResults,
-    Hedger,
-    Hedging,
     Wanted,
     wanted_of,
+    without_answer,
 )
+from rubric_judge.pool.ledger import entry, store
 from rubric_judge.pool.statistics import PoolStatistics
-from rubric_judge.pool.step import PoolState, Step, watched_deadline, without_answer
+from rubric_judge.pool.step import Hedger, Hedging, PoolState, Step, watched_deadline
 
 
 class _Results:

@@ -28,7 +28,7 @@ from rubric_judge.judges.capabilities import (
 from rubric_judge.judges.load import load_judge
 from rubric_judge.models.limits import Attempt, LimiterStatistics, LocalLimiter
 from rubric_judge.models.model_config import LimitsConfig
-from rubric_judge.pool.step import ask_for
+from rubric_judge.pool.calls import ask_for
 
 PIECE_BYTES = 64 * 1024
 """Longest piece; Ray adds a few hundred bytes to it."""

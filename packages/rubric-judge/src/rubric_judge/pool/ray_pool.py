@@ -25,12 +25,12 @@ from rubric_judge.config import (
 from rubric_judge.errors import JudgeSetupError
 from rubric_judge.models import chat, model_config
 from rubric_judge.pool import ray_actors
+from rubric_judge.pool.calls import without_answer
 from rubric_judge.pool.ledger.store import Ledger
 from rubric_judge.pool.pool import JudgePool
 from rubric_judge.pool.ray_actors import Described, SharedLimiter
 from rubric_judge.pool.ray_start import start_ray
-from rubric_judge.pool.schedule import Hedging
-from rubric_judge.pool.step import without_answer
+from rubric_judge.pool.step import Hedging
 
 _MOST_ACTORS = 2
 """Actors that get one judgement before the judgement itself is taken for the cause of death."""

@@ -1,120 +1,183 @@
 """One step of `judge_all`: calls are started, hedged, moved and settled until none is left."""
 
-import math
+import statistics
 import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Generator, Sequence
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import cast
 
 import anyio
 from anyio.abc import TaskGroup
+from pydantic import BaseModel, ConfigDict, Field
 
-from rubric_core import Judge, JudgeResult, JudgeView, Outcome, Reason
-from rubric_core.judgement import result as judgement
+from rubric_core import Judge, Outcome, Reason
 from rubric_judge import events
 from rubric_judge.errors import EventLoopError
 from rubric_judge.models.event_loop import LoopGuard
 from rubric_judge.models.replicas import Replica, Replicas, was_reached
-from rubric_judge.pool.schedule import Call, CallResults, Hedge, Hedger, Schedule
+from rubric_judge.pool.calls import Call, CallResults, Hedge, ask_for, innermost
 from rubric_judge.pool.statistics import PoolStatistics
 
 
-async def ask(judge: Judge, view: JudgeView) -> JudgeResult:
-    """Judge one response; see `ask_for`."""
-    (result,) = await ask_for(judge, (view,))
-    return result
+@dataclass(slots=True, eq=False)
+class _Group:
+    id: str
+    calls: deque[Call]
+    is_warming: bool = False
+    """Whether its first call is under way alone, and the others wait for its end."""
 
 
-async def ask_for(judge: Judge, views: Sequence[JudgeView]) -> CallResults:
-    """Make one call of a judge.
+class Schedule:
+    """Hands out the calls of a step, group by group.
 
-    Args:
-        judge: the judge; a `GroupJudge` where there are several views.
-        views: the views that it judges.
-
-    Returns:
-        A result for each view. If the judge raises, or does not return one valid result for each
-        view, with scores of its rubric and one outcome (of a judge that `fails_apart`, any), they
-        are `unavailable` with reason `judge_error`; if it cancels itself, they are `cancelled`.
-
-    Raises:
-        SystemExit, KeyboardInterrupt: the judge asked for the program to end, in the main thread.
-        EventLoopError: the judge is in use on another event loop.
-
-    Cancellation from outside of the judge passes through.
+    The calls of one task start next to each other and go to one replica. A group begins when all
+    calls of the groups before it have started, or are waiting.
     """
-    try:
-        # An `isinstance` check of `GroupJudge` took a thirtieth of a judgement.
-        ask_group = getattr(judge, "judge_group", None)
-        if ask_group:
-            answers = await ask_group(views)
-        else:
-            answers = [await judge.judge(views[0])]
-        # An instance passes through; anything else that a plugin may return is an error.
-        results = tuple(map(JudgeResult.model_validate, answers))
-        _check_results(views, results, apart=getattr(judge, "fails_apart", False))
-    except anyio.get_cancelled_exc_class():
-        # A library below the judge may cancel its own task and raise that. Only if the call itself
-        # is being cancelled has the deadline passed for good.
-        if anyio.current_effective_deadline() == -math.inf:
-            raise
-        return without_answer(
-            len(views),
-            Reason.CANCELLED,
-            judge=judge.name,
-            detail="the judge cancelled its own call",
-        )
-    # The first is the caller's mistake; the second does not concern this call.
-    except (EventLoopError, GeneratorExit):
-        raise
-    # The boundary for judges: a judge that breaks its promise not to raise costs its own judgement,
-    # not the step. The message may hold a text, so only the type and place are logged.
-    except BaseException as error:
-        # Ctrl-C reaches only the main thread: in another, both were raised by the judge itself.
-        in_main = threading.current_thread() is threading.main_thread()
-        if in_main and isinstance(error, SystemExit | KeyboardInterrupt):
-            raise
-        kind = type(error).__name__
-        task_id = views[0].task_id
-        where = innermost(traceback.extract_tb(error.__traceback__))
-        events.unexpected_exception(
-            judge=judge.name, task_id=task_id, error=kind, where=where
-        )
-        return without_answer(
-            len(views),
-            Reason.JUDGE_ERROR,
-            judge=judge.name,
-            detail=f"the judge raised {kind}",
-        )
-    return results
+
+    def __init__(
+        self, calls: Sequence[Call], replicas: Replicas[Judge], *, warm: bool
+    ) -> None:
+        """Group the calls by task; groups come in the order of their first calls.
+
+        Args:
+            calls: the calls of a step.
+            replicas: the judges.
+            warm: whether a group's first call is sent alone.
+        """
+        groups: dict[str, _Group] = {}
+        for call in calls:
+            group = groups.setdefault(call.task_id, _Group(call.task_id, deque()))
+            group.calls.append(call)
+        self.unsettled = len(calls)
+        self._replicas = replicas
+        self._warm = warm
+        self._waiting = groups
+        self._begun: dict[str, _Group] = {}
+
+    def next(self) -> Call | None:
+        """Return the next call that can start, with its replica; None if none can start now."""
+        if not self._replicas.has_room:
+            return None
+        for group in self._begun.values():
+            if group.is_warming:
+                continue
+            replica = self._replicas.pick(group.id, begins=False)
+            if replica is not None:
+                return self._take(group, replica)
+        for group in self._waiting.values():
+            replica = self._replicas.pick(group.id)
+            if replica is not None:
+                self._begun[group.id] = self._waiting.pop(group.id)
+                group.is_warming = self._warm and len(group.calls) > 1
+                return self._take(group, replica)
+        return None
+
+    def settled(self, call: Call) -> None:
+        """Count a finished call off; the others of its group may start."""
+        group = self._begun.get(call.task_id)
+        if group is not None:
+            group.is_warming = False
+        self.unsettled -= 1
+
+    def again(self, call: Call) -> None:
+        """Put back a call that goes to another replica, before the others of its group."""
+        group_id = call.task_id
+        group = self._begun.setdefault(group_id, _Group(group_id, deque()))
+        group.is_warming = False
+        group.calls.appendleft(call)
+
+    def _take(self, group: _Group, replica: Replica[Judge]) -> Call:
+        call = group.calls.popleft()
+        if not group.calls:
+            del self._begun[group.id]
+        call.replica = replica
+        return call
 
 
-def _check_results(
-    views: Sequence[JudgeView], results: CallResults, *, apart: bool
-) -> None:
-    for view, result in zip(views, results, strict=True):
-        if result.outcome is Outcome.SCORED:
-            view.rubric.check_scores(result.scores)
-    if not apart and len({result.outcome for result in results}) != 1:
-        raise ValueError("the results of one call have several outcomes")
+_LATENCIES_KEPT = 1024
+_FEWEST_LATENCIES = 16
+_SAVED_UP_CALLS = 1024
+"""Calls whose share may be saved up; it bounds what a slowing endpoint gets at once."""
+_SHORTEST_LOOK_S = 0.02
+_LONGEST_LOOK_S = 1.0
 
 
-def without_answer(
-    count: int, reason: Reason, *, judge: str, detail: str, attempts: int = 1
-) -> CallResults:
-    """Return the results of a call without an answer; its attempts are counted once."""
-    result = JudgeResult.unavailable(reason, judge=judge, detail=detail)
-    shares = judgement.call_shares(judgement.Call(attempts=attempts), count)
-    return tuple(result.with_call(**share) for share in shares)
+class Hedging(BaseModel):
+    """A second call for a straggler: the first usable answer counts, the other is cancelled.
+
+    An invalid answer counts as an answer: a quick one of the second call ends the first, which
+    might have scored. A call that cannot be cancelled, such as that of a judge which waits in a
+    thread, is waited for to its end, and so is the result.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    after_medians: float = Field(default=6, gt=1)
+    """How many times the running median a call must take before it is asked again."""
+
+    max_extra_frac: float = Field(default=0.05, gt=0, le=1)
+    """Most second calls, as a share of the first calls, at any moment."""
 
 
-def innermost(frames: Sequence[traceback.FrameSummary]) -> str:
-    """Return file and line of the innermost frame."""
-    return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "unknown"
+class Hedger:
+    """Decides which calls are stragglers, and how many may be asked again.
+
+    late after k · median;   second calls ≤ f · first calls, at every moment
+    """
+
+    def __init__(self, hedging: Hedging) -> None:
+        """Start without a median: nothing is late before 16 calls have been answered."""
+        self._hedging = hedging
+        self._latencies_s = deque[float](maxlen=_LATENCIES_KEPT)
+        self._median_s = 0.0
+        self._credit = 0.0
+
+    def started(self) -> None:
+        """Count a first call, which adds to the allowance."""
+        most = max(1.0, self._hedging.max_extra_frac * _SAVED_UP_CALLS)
+        self._credit = min(most, self._credit + self._hedging.max_extra_frac)
+
+    def answered(self, latency_s: float) -> None:
+        """Note the seconds of a call that brought an answer."""
+        self._latencies_s.append(latency_s)
+
+    def spend(self) -> bool:
+        """Use the allowance for one second call, if there is one."""
+        # The sum of many small shares may fall short of 1 by rounding alone.
+        if self._credit < 1 - 1e-9:
+            return False
+        self._credit -= 1
+        return True
+
+    def late_after_s(self, running_s: Iterable[float]) -> float | None:
+        """Return the seconds after which a call is a straggler.
+
+        Args:
+            running_s: seconds that each call under way has taken so far. Those beyond the median of
+                the answered calls count as longer: at first only quick ones have been answered.
+
+        Returns:
+            The seconds; None while too little is known.
+        """
+        if len(self._latencies_s) < _FEWEST_LATENCIES:
+            return None
+        known_s = sorted(self._latencies_s)
+        self._median_s = statistics.median(known_s)
+        longer = sum(seconds > self._median_s for seconds in running_s)
+        middle = (len(known_s) + longer) // 2
+        if middle >= len(known_s):
+            return None
+        return self._hedging.after_medians * known_s[middle]
+
+    def look_again_s(self) -> float:
+        """Return the seconds to wait before the next look at the calls under way."""
+        # A straggler is noticed at most this late; looking is cheap beside a call.
+        return min(_LONGEST_LOOK_S, max(_SHORTEST_LOOK_S, self._median_s / 4))
 
 
 GRACE_S = 5.0

@@ -12,7 +12,7 @@ import structlog
 from pydantic import SecretStr
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from rubric_judge.pool.step import innermost
+from rubric_judge.pool.calls import innermost
 from rubric_judge.serve.schemas import RefusedError, refusal
 from rubric_judge.serve.service import JudgeService
 
