@@ -11,7 +11,7 @@ from rubric_core.judgement.result import call_shares
 from rubric_judge import events
 from rubric_judge.config import ListwiseConfig
 from rubric_judge.judges.capabilities import check_group, group_identity
-from rubric_judge.judges.llm.model_judge import ModelJudge, unavailable_if_cut
+from rubric_judge.judges.llm.judge import ModelJudge, unavailable_if_cut
 from rubric_judge.judges.llm.prompt import Prompt, load_prompt
 from rubric_judge.judges.llm.replies import group_reply_model
 

@@ -12,12 +12,12 @@ from rubric_judge.judges.llm.verdicts import (
     WORDS,
     Listed,
     Word,
+    first_alternatives,
     listed,
     most_listed,
     too_little,
 )
 from rubric_judge.models.chat import ChatReply, server_of
-from rubric_judge.models.logprobs import first_alternatives
 from rubric_judge.models.served import ModelServer
 
 QUESTION_OF_CHECK = JudgeView(
