@@ -2,6 +2,9 @@ from rubric_train_openrlhf.objective.loss import METRIC_NAMES as METRIC_NAMES
 from rubric_train_openrlhf.objective.loss import ObjectiveBatch as ObjectiveBatch
 from rubric_train_openrlhf.objective.loss import PolicyLoss as PolicyLoss
 from rubric_train_openrlhf.objective.loss import UpdateSize as UpdateSize
+from rubric_train_openrlhf.objective.loss import (
+    importance_weights as importance_weights,
+)
 from rubric_train_openrlhf.objective.loss import policy_loss as policy_loss
 from rubric_train_openrlhf.objective.loss import sequence_mean as sequence_mean
 from rubric_train_openrlhf.objective.loss import token_mean as token_mean
@@ -46,6 +49,3 @@ from rubric_train_openrlhf.objective.variants import (
 )
 from rubric_train_openrlhf.objective.variants import SurrogateLoss as SurrogateLoss
 from rubric_train_openrlhf.objective.variants import Truncated as Truncated
-from rubric_train_openrlhf.objective.variants import (
-    importance_weights as importance_weights,
-)

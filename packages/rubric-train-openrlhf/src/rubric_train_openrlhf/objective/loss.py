@@ -135,7 +135,7 @@ def _token_terms(
     if importance.reads_old_logprobs and batch.old_logprobs_BT is not None:
         base_BT = batch.old_logprobs_BT
         raw_weights_BT = importance.unbounded(base_BT, gen_BT, mask_BT=mask_BT)
-        weights_BT = variants.importance_weights(
+        weights_BT = importance_weights(
             base_BT, gen_BT, mask_BT=mask_BT, importance=importance
         )
     ratio_of = (
@@ -171,6 +171,39 @@ def _token_terms(
         weights_BT != raw_weights_BT,
     )
     return loss_BT, dict(zip(METRIC_NAMES, values_BT, strict=True))
+
+
+def importance_weights(
+    old_logprobs_BT: Tensor,
+    gen_logprobs_BT: Tensor,
+    *,
+    mask_BT: Tensor,
+    importance: variants.ImportanceCorrection,
+) -> Tensor:
+    """Weight of every token under the configured correction.
+
+        w ← 1, min(w, C), w · 1[α ≤ w ≤ β] or w · 1[α ≤ geometric mean ≤ β]
+
+    Args:
+        old_logprobs_BT: log π_old recomputed by the trainer, shape [B, T], nats.
+        gen_logprobs_BT: log π_gen recorded while sampling, shape [B, T], nats.
+        mask_BT: True on response tokens, shape [B, T].
+        importance: which correction, with its bounds.
+
+    Returns:
+        Detached, shape [B, T], ≥ 0; 0 on padding.
+
+    Raises:
+        ObjectiveShapeError: shapes differ, the mask is not boolean, or the correction gives
+            weights of another shape.
+
+    Source: paper, §C, importance sampling.
+    """
+    weights_BT = importance.weights(old_logprobs_BT, gen_logprobs_BT, mask_BT=mask_BT)
+    shapes.check_shape(
+        weights_BT, like=mask_BT, of=f"importance.type={importance.type!r}"
+    )
+    return weights_BT.detach()
 
 
 def _per_token(logprobs_BT: Tensor, batch: ObjectiveBatch) -> dict[str, Tensor]:

@@ -85,17 +85,3 @@ def check_shape(values: Tensor, *, like: Tensor, of: str) -> None:
             f"objective.{of} gives shape {tuple(values.shape)!r}, one value for each of "
             f"{tuple(like.shape)!r} tokens is needed"
         )
-
-
-def check_pair(logprobs: Tensor, ref_logprobs: Tensor) -> None:
-    """Refuse log-probabilities of two policies that are not of the same tokens.
-
-    Raises:
-        ObjectiveShapeError: the shapes differ.
-    """
-    if logprobs.shape != ref_logprobs.shape:
-        shape = tuple(logprobs.shape)
-        ref_shape = tuple(ref_logprobs.shape)
-        raise ObjectiveShapeError(
-            f"logprobs and ref_logprobs must have one shape, got {shape!r} and {ref_shape!r}"
-        )

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from rubric_train_openrlhf.errors import ObjectiveShapeError
 from rubric_train_openrlhf.objective import shapes
 
 
@@ -81,11 +82,21 @@ def bounded_divergence(
     Raises:
         ObjectiveShapeError: the shapes differ, or f gives another one.
     """
-    shapes.check_pair(logprobs, ref_logprobs)
+    _check_pair(logprobs, ref_logprobs)
     u = (ref_logprobs - logprobs).clamp(min=-input_clamp, max=input_clamp)
     divergence = of_log_ratio(u)
     shapes.check_shape(divergence, like=u, of="kl")
     return divergence if output_clamp is None else divergence.clamp(max=output_clamp)
+
+
+def _check_pair(logprobs: Tensor, ref_logprobs: Tensor) -> None:
+    """Refuse log-probabilities of two policies that are not of the same tokens."""
+    if logprobs.shape != ref_logprobs.shape:
+        shape = tuple(logprobs.shape)
+        ref_shape = tuple(ref_logprobs.shape)
+        raise ObjectiveShapeError(
+            f"logprobs and ref_logprobs must have one shape, got {shape!r} and {ref_shape!r}"
+        )
 
 
 class Clips(NamedTuple):

@@ -258,39 +258,6 @@ Importance: TypeAlias = Annotated[
 ]
 
 
-def importance_weights(
-    old_logprobs_BT: Tensor,
-    gen_logprobs_BT: Tensor,
-    *,
-    mask_BT: Tensor,
-    importance: ImportanceCorrection,
-) -> Tensor:
-    """Weight of every token under the configured correction.
-
-        w ← 1, min(w, C), w · 1[α ≤ w ≤ β] or w · 1[α ≤ geometric mean ≤ β]
-
-    Args:
-        old_logprobs_BT: log π_old recomputed by the trainer, shape [B, T], nats.
-        gen_logprobs_BT: log π_gen recorded while sampling, shape [B, T], nats.
-        mask_BT: True on response tokens, shape [B, T].
-        importance: which correction, with its bounds.
-
-    Returns:
-        Detached, shape [B, T], ≥ 0; 0 on padding.
-
-    Raises:
-        ObjectiveShapeError: shapes differ, the mask is not boolean, or the correction gives
-            weights of another shape.
-
-    Source: paper, §C, importance sampling.
-    """
-    from rubric_train_openrlhf.objective.shapes import check_shape  # loads torch
-
-    weights_BT = importance.weights(old_logprobs_BT, gen_logprobs_BT, mask_BT=mask_BT)
-    check_shape(weights_BT, like=mask_BT, of=f"importance.type={importance.type!r}")
-    return weights_BT.detach()
-
-
 class _Frozen(BaseModel):
     model_config = ConfigDict(
         frozen=True, extra="forbid", use_attribute_docstrings=True
