@@ -76,8 +76,8 @@ def test_the_format_of_a_trajectory_is_told_by_its_fields(
         ([{"text": "a"}], "a list of objects that do not all have a `role`"),
         ([{"role": "assistant", "content": "a"}, {"says": "b"}], "all have a `role`"),
         ([1], "a list of something else than objects"),
-        ({"answer": "a", "SECRET": 1}, "an object with SECRET, answer is no"),
-        ({}, "an object with nothing is no"),
+        ({"answer": "a", "a text of SECRET": 1}, "an object with answer is no"),
+        ({}, "an object with no field of these is no"),
         ("a text", "a value of the type str"),
     ],
 )
@@ -88,6 +88,7 @@ def test_what_is_no_trajectory_is_said_by_its_shape(
     with pytest.raises(SchemaError, match=shape) as caught:
         recorded_trace(trajectory)
     assert "give messages of OpenAI with `role`" in str(caught.value)
+    assert "SECRET" not in str(caught.value)
 
 
 def test_an_episode_of_several_agents_is_refused() -> None:

@@ -163,8 +163,11 @@ def _is_item(fields: Mapping[str, object]) -> bool:
 def _shape(trajectory: object) -> str:
     """Say what something is, without a text of it."""
     if isinstance(trajectory, Mapping):
-        names = [str(name)[:40] for name in cast("Mapping[str, object]", trajectory)]
-        return f"an object with {', '.join(sorted(names)[:8]) or 'nothing'}"
+        fields = cast("Mapping[str, object]", trajectory)
+        # Names of fields, and no text that somebody made a key.
+        names = sorted(str(name) for name in fields if str(name).isidentifier())
+        shown = ", ".join(name[:30] for name in names[:8])
+        return f"an object with {shown or 'no field of these'}"
     if isinstance(trajectory, list):
         items = _mappings(cast("object", trajectory))
         if not items:

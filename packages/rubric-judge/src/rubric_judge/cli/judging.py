@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
@@ -15,8 +14,12 @@ import anyio
 
 from rubric_core import Judge, JudgeResult, JudgeView, Outcome
 from rubric_judge.cli.app import say
-from rubric_judge.quality.responses import JudgedResponse, write_judgements
-from rubric_judge.quality.trajectories import Submitted, trace_record
+from rubric_judge.quality.responses import (
+    JudgedResponse,
+    judged_rows,
+    write_judgements,
+)
+from rubric_judge.quality.trajectories import Submitted, views_of_all
 from rubric_judge.ui.console import command, progress
 
 if TYPE_CHECKING:
@@ -198,31 +201,6 @@ def judge_all(
                 Rating(label, row.view.task_id, row.line, row.result) for row in rows
             ]
     return ratings, unwritten
-
-
-def views_of_all(submitted: Sequence[Submitted]) -> list[JudgeView]:
-    """Return the views to judge: one of each response, and those of each trajectory."""
-    return [view for item in submitted for view in item.views.views]
-
-
-def judged_rows(
-    submitted: Sequence[Submitted], results: Sequence[JudgeResult]
-) -> list[JudgedResponse]:
-    """Return one row for each response or trajectory.
-
-    Args:
-        submitted: the responses.
-        results: one for each of `views_of_all(submitted)`.
-    """
-    following = iter(results)
-    rows: list[JudgedResponse] = []
-    for item in submitted:
-        own = list(islice(following, len(item.views.parts)))
-        result = item.views.joined(own)
-        trace = None if item.recorded is None else trace_record(item, own)
-        whole = item.views.whole
-        rows.append(JudgedResponse(item.line, whole, result, trace=trace))
-    return rows
 
 
 def opened(ledger: Path | None) -> AbstractContextManager[Ledger | None]:

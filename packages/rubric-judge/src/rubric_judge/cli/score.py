@@ -16,10 +16,16 @@ from rubric_judge.cli.thoughts import HowThoughts
 from rubric_judge.quality.responses import (
     AnswerCounts,
     JudgedResponse,
+    judged_rows,
     read_submitted,
     write_judgements,
 )
-from rubric_judge.quality.trajectories import MISSING, Submitted, shown_parts
+from rubric_judge.quality.trajectories import (
+    MISSING,
+    Submitted,
+    shown_parts,
+    views_of_all,
+)
 from rubric_judge.ui.console import command
 from rubric_judge.ui.console.outputs import require_writable
 
@@ -93,11 +99,11 @@ def score(  # noqa: PLR0913  # the flags of a command
             )
             by_id = tasks_by_id(tasks)
             submitted = read_submitted(responses, by_id, thoughts=thoughts)
-        batch = judging.Batch("judging", judging.views_of_all(submitted))
+        batch = judging.Batch("judging", views_of_all(submitted))
         done = judging.judge_batches(
             asked.pool, [batch], ledger=ledger, deadline_s=deadline_s
         )
-        judged = judging.judged_rows(submitted, done.batches[0][0])
+        judged = judged_rows(submitted, done.batches[0][0])
         with progress.phase("writing the judgements"):
             write_judgements(out, judged)
             write_inputs(out, tasks=tasks, responses=responses, thoughts=thoughts)

@@ -7,8 +7,9 @@ reasoning may quote them, so the file is for the judge's side.
 import json
 import math
 from codecs import BOM_UTF8
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, Self, TypeVar, cast
 
@@ -36,6 +37,7 @@ from rubric_judge.quality.trajectories import (
     Submitted,
     TraceRecord,
     TrajectoryRow,
+    trace_record,
     trajectory_in,
     views_of,
 )
@@ -309,6 +311,26 @@ def read_judgements(path: Path) -> Iterator[tuple[int, JudgementLine]]:
                 field="line",
             )
         yield line, row
+
+
+def judged_rows(
+    submitted: Sequence[Submitted], results: Sequence[JudgeResult]
+) -> list[JudgedResponse]:
+    """Return one row for each response or trajectory.
+
+    Args:
+        submitted: the responses.
+        results: one for each of `views_of_all(submitted)`.
+    """
+    following = iter(results)
+    rows: list[JudgedResponse] = []
+    for item in submitted:
+        own = list(islice(following, len(item.views.parts)))
+        result = item.views.joined(own)
+        trace = None if item.recorded is None else trace_record(item, own)
+        whole = item.views.whole
+        rows.append(JudgedResponse(item.line, whole, result, trace=trace))
+    return rows
 
 
 def reward_of(result: JudgeResult) -> float | None:

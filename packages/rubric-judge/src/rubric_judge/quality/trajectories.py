@@ -91,10 +91,24 @@ def views_of(task: Task, read: RecordedTrace) -> TraceViews:
 
     A criterion whose turn it did not take scores 0, as in training.
     """
-    whole = task.whole_view(read.trace.answer)
+    return views_in(task.whole_view(read.trace.answer), read)
+
+
+def views_in(whole: JudgeView, read: RecordedTrace) -> TraceViews:
+    """Return the views of a trajectory, as `views_of`.
+
+    Args:
+        whole: the last reply with all criteria.
+        read: the trajectory.
+    """
     if not whole.rubric.judges_traces:
         return answer_view(whole)
     return trace_views(whole, read.trace, missing_turn="zero")
+
+
+def views_of_all(submitted: Sequence[Submitted]) -> list[JudgeView]:
+    """Return the views to judge: one of each response, and those of each trajectory."""
+    return [view for item in submitted for view in item.views.views]
 
 
 def trace_record(item: Submitted, results: Sequence[JudgeResult]) -> TraceRecord:

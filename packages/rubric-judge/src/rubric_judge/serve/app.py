@@ -14,14 +14,14 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp
 
-from rubric_core import JudgeView, answer_of
 from rubric_core.configuration import needed
 from rubric_core.errors import NotJsonError
 from rubric_core.files import decode
 from rubric_judge.models.settings import service_token
+from rubric_judge.quality.trajectories import Submitted
 from rubric_judge.serve import schemas
 from rubric_judge.serve.gate import BROKEN, Gate
-from rubric_judge.serve.openrlhf import reward_response, reward_views
+from rubric_judge.serve.openrlhf import reward_response, reward_submitted
 from rubric_judge.serve.schemas import (
     InlineItem,
     ProblemKind,
@@ -38,6 +38,8 @@ _OF_ANY_REQUEST: tuple[ProblemKind, ...] = (
     "too_large",
     "internal",
 )
+_KINDS = {schemas.BY_ID, schemas.INLINE, schemas.TEXT, schemas.TRAJECTORY}
+"""Parts of the place of an error that are no fields."""
 _KIND_BY_STATUS: dict[int, ProblemKind] = {404: "not_found", 405: "method_not_allowed"}
 
 
@@ -106,23 +108,24 @@ def _add_judging(
     ) -> schemas.JudgeResponse:
         """Judge a batch of responses."""
         service.check_items(len(body.items))
-        views = [
-            _view(service, item, position) for position, item in enumerate(body.items)
+        submitted = [
+            _submitted(service, item, position)
+            for position, item in enumerate(body.items)
         ]
-        results = await service.judge(views, gone=lambda: _gone(request))
+        rows = await service.judge_submitted(submitted, gone=lambda: _gone(request))
         return schemas.JudgeResponse(
-            results=tuple(map(schemas.Judgement.of, views, results))
+            results=tuple(
+                schemas.Judgement.of(row.view, row.result, row.trace) for row in rows
+            )
         )
 
     async def reward(
         body: schemas.RewardRequest, request: Request
     ) -> schemas.RewardResponse:
         """Answer `--reward.remote_url` of OpenRLHF."""
-        views = reward_views(service, body)
-        results = await service.judge(views, gone=lambda: _gone(request))
-        return reward_response(
-            views, results, on_unavailable=service.config.on_unavailable
-        )
+        submitted = reward_submitted(service, body)
+        rows = await service.judge_submitted(submitted, gone=lambda: _gone(request))
+        return reward_response(rows, on_unavailable=service.config.on_unavailable)
 
     for path in (
         "/openrlhf",
@@ -174,14 +177,14 @@ def _authorization(token: SecretStr | None) -> list[Any]:
     return [Depends(HTTPBearer(auto_error=False))] if token else []
 
 
-def _view(
+def _submitted(
     service: JudgeService, item: TaskItem | InlineItem, position: int
-) -> JudgeView:
+) -> Submitted:
     if isinstance(item, TaskItem):
         task = service.task(item.task_id, field=f"items.{position}.task_id")
     else:
         task = service.inline_task(item.task, field=f"items.{position}.task")
-    return task.judge_view(answer_of(item.response, service.config.thoughts))
+    return service.submitted(task, item.response, field=f"items.{position}.response")
 
 
 async def _gone(request: Request) -> None:
@@ -210,10 +213,7 @@ async def _not_valid(_request: Request, error: Exception) -> Response:
     problem = cast("RequestValidationError", error).errors()[0]
     # Not the input, which may be a passage; `loc` starts with "body".
     parts = [str(part)[:60] for part in problem["loc"][1:]]
-    field = (
-        ".".join(part for part in parts if part not in {schemas.BY_ID, schemas.INLINE})
-        or None
-    )
+    field = ".".join(part for part in parts if part not in _KINDS) or None
     if problem["type"] == "json_invalid":
         return refusal(
             RefusedError("malformed_json", "the body is not one JSON document")

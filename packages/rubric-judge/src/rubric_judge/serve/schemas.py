@@ -17,6 +17,7 @@ from rubric_core.rows import ClosedRow
 from rubric_core.schema.sealed import Identifier, Text
 from rubric_core.schema.task import TaskRow
 from rubric_judge.models.chat import listing, mapping
+from rubric_judge.quality.trajectories import TraceRecord
 
 _EXAMPLES = toml_beside(__file__, "examples.toml")
 _TASK_ID = Field(examples=[_EXAMPLES["task_id"]])
@@ -55,18 +56,45 @@ def _examples(model: str) -> ConfigDict:
     return ConfigDict(json_schema_extra={"examples": _EXAMPLES[model]})
 
 
+TEXT = "(text)"
+TRAJECTORY = "(trajectory)"
+"""Names of the two kinds of response; pydantic writes them into the places of its errors."""
+_DESCRIBED: dict[str, Any] = {
+    "anyOf": [
+        {"type": "array", "items": {"type": "object"}, "minItems": 1},
+        {"type": "object"},
+    ],
+    "description": "A trajectory: messages with tool calls, items or a response of the Responses "
+    "API, a trace of verifiers, or a document of ATIF.",
+}
+
+
+def _kind_of_response(response: object) -> str:
+    return TRAJECTORY if isinstance(response, list | dict) else TEXT
+
+
+Submission = Annotated[
+    Annotated[Text, Tag(TEXT)]
+    | Annotated[
+        pydantic.JsonValue, pydantic.WithJsonSchema(_DESCRIBED), Tag(TRAJECTORY)
+    ],
+    pydantic.Discriminator(_kind_of_response),
+]
+"""A response: its text, or a trajectory."""
+
+
 class TaskItem(ClosedRow):
     """A response to a task that the server has."""
 
     task_id: Annotated[Identifier, _TASK_ID]
-    response: Annotated[Text, _RESPONSE]
+    response: Annotated[Submission, _RESPONSE]
 
 
 class InlineItem(ClosedRow):
     """A response with its task, a line of a dataset file."""
 
     task: TaskRow = Field(repr=False)
-    response: Annotated[Text, _RESPONSE]
+    response: Annotated[Submission, _RESPONSE]
 
     @pydantic.field_validator("task", mode="before")
     @classmethod
@@ -124,14 +152,21 @@ class Judgement(ClosedRow):
     usage: rubric_core.Usage | None
     latency_s: float | None
     attempts: int
+    trace: TraceRecord | None = Field(
+        default=None, exclude_if=lambda trace: trace is None
+    )
+    """What was judged of a trajectory; not there for a response of one text."""
 
     @classmethod
-    def of(cls, view: JudgeView, result: JudgeResult) -> Judgement:
+    def of(
+        cls, view: JudgeView, result: JudgeResult, trace: TraceRecord | None = None
+    ) -> Judgement:
         """Leave out what may quote a text."""
         unavailable = result.outcome is Outcome.UNAVAILABLE
         return cls(
             task_id=view.task_id,
             thought=view.thought,
+            trace=trace,
             reward=None
             if unavailable
             else rubric_core.normalized_reward(result, view.rubric),
@@ -143,7 +178,12 @@ class Judgement(ClosedRow):
         )
 
 
-_OF_RESULT = frozenset(Judgement.model_fields) - {"task_id", "reward", "thought"}
+_OF_RESULT = frozenset(Judgement.model_fields) - {
+    "task_id",
+    "reward",
+    "thought",
+    "trace",
+}
 
 
 class JudgeResponse(ClosedRow):
@@ -164,11 +204,12 @@ class RewardRequest(ClosedRow):
     model_config = ConfigDict(extra="ignore") | _examples("RewardRequest")
 
     query: Annotated[
-        tuple[Text, ...], Field(min_length=1, repr=False), pydantic.FailFast()
+        tuple[Submission, ...], Field(min_length=1, repr=False), pydantic.FailFast()
     ]
-    """Prompt and response in one, with special tokens."""
+    """Prompt and response in one, with special tokens; or a trajectory, with its prompt or after
+    it."""
     prompts: Annotated[
-        tuple[Text, ...], Field(min_length=1, repr=False), pydantic.FailFast()
+        tuple[Submission, ...], Field(min_length=1, repr=False), pydantic.FailFast()
     ]
     labels: Annotated[
         tuple[Annotated[pydantic.JsonValue, pydantic.WithJsonSchema(_LABEL)], ...],

@@ -6,11 +6,15 @@ from contextlib import contextmanager
 
 import anyio
 
-from rubric_core import JudgeResult, JudgeView, SchemaError, Task
+from rubric_core import JudgeResult, JudgeView, SchemaError, Task, answer_of
 from rubric_core.schema.task import TaskRow
+from rubric_core.traces.recorded import recorded_trace
+from rubric_core.traces.views import answer_view
 from rubric_judge.adapters.rows import TaskSource
 from rubric_judge.errors import JudgeSetupError
 from rubric_judge.pool.pool import JudgePool
+from rubric_judge.quality.responses import JudgedResponse, judged_rows
+from rubric_judge.quality.trajectories import Submitted, views_of, views_of_all
 from rubric_judge.serve import schemas, telemetry
 from rubric_judge.serve.config import ServeConfig
 
@@ -97,13 +101,52 @@ class JudgeService:
                 "invalid_request", str(error), field=place
             ) from None
 
+    def submitted(self, task: Task, response: object, *, field: str) -> Submitted:
+        """Return what is judged of a response.
+
+        Args:
+            task: its task.
+            response: a text, or a trajectory.
+            field: its place in the request.
+
+        Raises:
+            RefusedError: a trajectory that is not read, or a text of which a criterion judges what
+                only a trajectory has.
+        """
+        try:
+            if isinstance(response, str):
+                view = task.judge_view(answer_of(response, self.config.thoughts))
+                return Submitted(0, answer_view(view))
+            read = recorded_trace(response, thoughts=self.config.thoughts, cut=True)
+            return Submitted(0, views_of(task, read), read)
+        except SchemaError as error:
+            raise schemas.RefusedError(
+                "invalid_request", str(error), field=field
+            ) from None
+
+    async def judge_submitted(
+        self, submitted: Sequence[Submitted], *, gone: Callable[[], Awaitable[None]]
+    ) -> list[JudgedResponse]:
+        """Judge the responses and trajectories of one request.
+
+        Args:
+            submitted: what is judged of each.
+            gone: as in `judge`.
+
+        Raises:
+            RefusedError: as `judge`; or the trajectories have too many parts to judge.
+        """
+        views = views_of_all(submitted)
+        self.check_items(len(views))
+        return judged_rows(submitted, await self.judge(views, gone=gone))
+
     async def judge(
         self, views: Sequence[JudgeView], *, gone: Callable[[], Awaitable[None]]
     ) -> list[JudgeResult]:
         """Judge the responses of one request.
 
         Args:
-            views: one view for each response.
+            views: one view for each response, or for each part of a trajectory.
             gone: returns when nobody waits for the answer any more; pending judgements are then
                 cancelled.
 
