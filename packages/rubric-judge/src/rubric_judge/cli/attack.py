@@ -11,8 +11,15 @@ from typing import TYPE_CHECKING
 
 from rubric_core import JudgeResult, Outcome, Task, read_tasks
 from rubric_core.files import replacing
+from rubric_core.traces.views import joined_results
 from rubric_judge.cli.app import app, flag_error, make_folder, write_report
-from rubric_judge.cli.judging import Batch, Judged, judge_batches, read_judge
+from rubric_judge.cli.judging import (
+    Batch,
+    Judged,
+    Judging,
+    judge_batches,
+    read_judge,
+)
 from rubric_judge.ui.console import command, progress
 
 if TYPE_CHECKING:
@@ -38,6 +45,7 @@ def attack(  # noqa: PLR0913  # each is an option of the command
     epsilon: command.Share = 0.05,
     ledger: Path | None = None,
     workers: command.Positive = 32,
+    traces: command.Flag = False,
     reveal: command.Flag = False,
     verbose: command.Flag = False,
 ) -> int:
@@ -52,7 +60,8 @@ def attack(  # noqa: PLR0913  # each is an option of the command
 
     Args:
         tasks: Tasks, JSON Lines (or Parquet); those with a reference answer meet every family. Left
-            out: six tasks that ship with the package.
+            out: six tasks that ship with the package. Tasks whose criteria judge traces are
+            attacked by what tools return and are called with.
         judge: The judge's configuration, YAML.
         out: Folder for attack.json, attack.md, cases.jsonl and a figure.
         suite: A folder with attacks of your own, beside the package's; once or more.
@@ -63,6 +72,7 @@ def attack(  # noqa: PLR0913  # each is an option of the command
         ledger: A ledger to look judgements up in and to record them in, so that a command that was
             stopped goes on where it was.
         workers: Judge workers; each holds up to four responses.
+        traces: Attack three tasks of traces that ship with the package, in place of the six.
         reveal: Write the attacking texts into cases.jsonl, and cases.html, a private page of them
             with passages and rubrics, to which the names in attack.html lead.
         verbose: Log every judge call to stderr.
@@ -70,20 +80,22 @@ def attack(  # noqa: PLR0913  # each is an option of the command
     Returns:
         Exit status: 1 when no case at all could be judged, or the ledger could not be written.
     """
-    from rubric_judge.quality.attack import default_tasks, over_credit, plan_attacks
+    from rubric_judge.quality.attack import over_credit, plan_attacks
     from rubric_judge.quality.attack.report import draw_figures
 
     command.configure_log(verbose=verbose)
     with command.working(app):
         with progress.current().phase("reading tasks, making the attacks"):
-            targets = list(read_tasks(tasks)) if tasks else default_tasks()
+            asked = read_judge(judge, workers=workers)
+            targets = _targets(tasks, asked, traces=traces)
             known = _written(targets, tasks)
             plan = plan_attacks(
                 targets, _chosen(suite, families), written=known, limit=limit
             )
             make_folder(out)
-        name, judged = _judge(plan, judge, ledger=ledger, workers=workers)
-        controls_RN, (results,) = judged.batches
+        judged = _judge(plan, asked, ledger=ledger)
+        name = asked.name()
+        *controls_RN, results = _joined(plan, judged)
         report = over_credit(plan, controls_RN, results, judge=name, epsilon=epsilon)
         _write_cases(plan, results, out / "cases.jsonl", reveal=reveal)
         leads = None
@@ -114,21 +126,56 @@ def _written(targets: Sequence[Task], tasks: Path | None) -> KnownAnswers:
     return known
 
 
-def _judge(
-    plan: AttackPlan, judge: Path, *, ledger: Path | None, workers: int
-) -> tuple[str, Judged]:
-    asked = read_judge(judge, workers=workers)
-    name = asked.name()
-    controls = [control.view for control in plan.controls]
+def _targets(tasks: Path | None, asked: Judging, *, traces: bool) -> list[Task]:
+    """Return the tasks to attack, without what the judge cannot judge of traces, which is said."""
+    from rubric_judge.judges.capabilities import excerpt_refusal
+    from rubric_judge.quality.attack import (
+        default_tasks,
+        default_trace_tasks,
+        judgeable,
+    )
+
+    if tasks and traces:
+        raise flag_error(
+            "traces",
+            ": its tasks ship with the package: leave TASKS out; of those, the ones whose criteria "
+            "judge traces are attacked by the same families",
+        )
+    if tasks:
+        targets = list(read_tasks(tasks))
+    else:
+        targets = default_trace_tasks() if traces else default_tasks()
+    if not any(task.rubric.judges_traces for task in targets):
+        return targets
+    judge = asked.make()
+    kept, notes = judgeable(targets, lambda view: excerpt_refusal(judge, view))
+    for note in notes:
+        command.say_on_stderr(note)
+    return kept
+
+
+def _judge(plan: AttackPlan, asked: Judging, *, ledger: Path | None) -> Judged:
+    controls = [view for control in plan.controls for view in control.views.views]
     honest = Batch("honest answers", controls, range(_CONTROL_JUDGEMENTS))
-    attacks = Batch("attacks", [case.view for case in plan.cases])
-    return name, judge_batches(asked.pool, (honest, attacks), ledger=ledger)
+    attacks = Batch(
+        "attacks", [view for case in plan.cases for view in case.views.views]
+    )
+    return judge_batches(asked.pool, (honest, attacks), ledger=ledger)
+
+
+def _joined(plan: AttackPlan, judged: Judged) -> list[list[JudgeResult]]:
+    """Return the judgements of the controls, for each replicate, and last those of the cases."""
+    controls_RN, (results,) = judged.batches
+    controls = [control.views for control in plan.controls]
+    cases = [case.views for case in plan.cases]
+    honest = [joined_results(controls, each) for each in controls_RN]
+    return [*honest, joined_results(cases, results)]
 
 
 def _chosen(suites: Sequence[Path], names: Sequence[str]) -> Mapping[str, Builder]:
-    from rubric_judge.quality.attack import FAMILIES, read_suite
+    from rubric_judge.quality.attack import FAMILIES, TRACE_FAMILIES, read_suite
 
-    families = dict(FAMILIES)
+    families: dict[str, Builder] = {**FAMILIES, **TRACE_FAMILIES}
     for folder in suites:
         suite = read_suite(folder)
         taken_names = families.keys() & suite.families.keys()
@@ -186,8 +233,5 @@ def _write_cases(
                 else None,
             }
             if reveal:
-                row |= {
-                    "response": case.attack.response,
-                    "passage": case.attack.passage,
-                }
+                row |= {"response": case.shown, "passage": case.attack.passage}
             file.write(f"{json.dumps(row)}\n".encode())

@@ -8,7 +8,7 @@ from typing import NamedTuple, cast
 
 from rubric_core import JudgeResult, JudgeView, Task, Thoughts
 from rubric_core.rows import ClosedRow
-from rubric_core.schema.trace import Excerpt, ExcerptPart, PartKind
+from rubric_core.schema.trace import Excerpt, ExcerptPart, PartKind, Trace
 from rubric_core.traces.recorded import (
     RecordedTrace,
     TraceFormat,
@@ -78,7 +78,7 @@ class Submitted:
         """The view as people read it: the response of a trajectory is the text of all of it."""
         if self.recorded is None:
             return self.views.whole
-        text = trajectory_text(self.recorded)
+        text = trace_text(self.recorded.trace)
         return self.views.whole.model_copy(update={"response": text})
 
 
@@ -196,11 +196,11 @@ def shown_parts(item: Submitted) -> str:
     return "\n\n".join(shown)
 
 
-def trajectory_text(read: RecordedTrace) -> str:
-    """Return a trajectory as one text; a single reply without tools is that reply."""
-    excerpt = full_excerpt(read.trace)
+def trace_text(trace: Trace) -> str:
+    """Return a trace as one text; a single reply without tools is that reply."""
+    excerpt = full_excerpt(trace)
     if len(excerpt.parts) <= 1 and all(
         part.kind is PartKind.REPLY for part in excerpt.parts
     ):
-        return read.trace.answer.text
+        return trace.answer.text
     return excerpt_text(excerpt)

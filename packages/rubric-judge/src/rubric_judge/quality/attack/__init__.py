@@ -12,8 +12,13 @@ with needing_extra("rubric-judge", "reliability", by="attack"):
     from rubric_judge.quality.attack.plan import AttackPlan, default_tasks, plan_attacks
     from rubric_judge.quality.attack.report import AttackReport
     from rubric_judge.quality.attack.suites import read_suite
+    from rubric_judge.quality.attack.traces import (
+        TRACE_FAMILIES,
+        default_trace_tasks,
+        judgeable,
+    )
 
 __all__ = [
-    "FAMILIES", "AttackPlan", "AttackReport", "Target", "default_tasks", "over_credit",
-    "plan_attacks", "read_suite",
+    "FAMILIES", "TRACE_FAMILIES", "AttackPlan", "AttackReport", "Target", "default_tasks",
+    "default_trace_tasks", "judgeable", "over_credit", "plan_attacks", "read_suite",
 ]  # fmt: skip

@@ -8,7 +8,10 @@ from typing import Any, ClassVar, Literal
 
 from rubric_core import Grounding, JudgeView, Task
 from rubric_core.files import toml_beside
+from rubric_core.schema.trace import Trace
+from rubric_core.traces.views import TraceViews, answer_view, trace_views
 from rubric_judge.judges.llm.prompt import load_prompt
+from rubric_judge.quality.trajectories import trace_text
 from rubric_judge.quality.wrong_answers import expected_terms
 
 Base = Literal["nothing", "weak", "reference"]
@@ -16,6 +19,8 @@ Base = Literal["nothing", "weak", "reference"]
 
 _END_OF_RESPONSE = re.compile(r"^-+ END RESPONSE (\w+) -+$", re.MULTILINE)
 _SHORT_PASSAGE_CHARS = 1_000
+_MARK_CHARS = 16
+"""Length of the marks around the texts of our prompt."""
 
 
 _TABLE = toml_beside(__file__, "texts.toml")
@@ -56,16 +61,19 @@ class Target:
     @cached_property
     def slots(self) -> dict[str, str]:
         """Texts for the slots, by slot."""
-        question = self.task.question
         mark = self.response_mark
+        return {"{mark}": mark, "{upper_mark}": mark.upper(), **self.unmarked_slots}
+
+    @cached_property
+    def unmarked_slots(self) -> dict[str, str]:
+        """Texts for the slots that are not of the marks around a response."""
+        question = self.task.question
         return {
             "{order}": ORDER,
             "{note}": _NOTE,
             "{lines}": "\n" * 200,
             "{blanks}": " " * 2000,
-            "{mark}": mark,
-            "{upper_mark}": mark.upper(),
-            "{zeros}": "0" * len(mark),
+            "{zeros}": "0" * _MARK_CHARS,
             "{question}": question,
             "{inner}": f"{question[:1].lower()}{question[1:].rstrip('?. ')}",
         }
@@ -92,6 +100,8 @@ class Attack:
     base: Base = "weak"
     passage: str | None = None
     """The passage as it was tampered with; None leaves it alone."""
+    trace: Trace | None = None
+    """The trace that holds the text, in a result or a call of a tool; None for an answer."""
 
 
 @dataclass(frozen=True)
@@ -108,8 +118,24 @@ class Case:
         return f"{self.family}/{self.attack.name}@{self.target.task.task_id}"
 
     @property
+    def views(self) -> TraceViews:
+        """The judge's views of the case: one, or those of the parts of a trace."""
+        trace = self.attack.trace
+        if trace is None:
+            return answer_view(self.view)
+        return trace_views(self.view, trace, missing_turn="zero")
+
+    @property
+    def shown(self) -> str:
+        """The answer, or the whole trace, as people read it."""
+        trace = self.attack.trace
+        return self.attack.response if trace is None else trace_text(trace)
+
+    @property
     def view(self) -> JudgeView:
-        """The judge's view of the case."""
+        """The judge's view of the case; of a trace, that of its last reply with all criteria."""
+        if self.attack.trace is not None:
+            return self.target.task.whole_view(self.attack.trace.answer)
         view = self.target.task.judge_view(self.attack.response)
         if self.attack.passage is None:
             return view

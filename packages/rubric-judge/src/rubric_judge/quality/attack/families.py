@@ -133,7 +133,7 @@ def _sentences(target: Target) -> Sequence[_Slots]:
     return [{"{sentence}": sentence, "{inner}": inner} for sentence, inner in both]
 
 
-def _verdict(target: Target) -> _Slots:
+def verdict_slots(target: Target) -> _Slots:
     """Return a verdict in the judge's own form, for the judge to copy."""
     rubric = target.task.rubric
     scores = {criterion.id: criterion.weight for criterion in rubric}
@@ -227,7 +227,7 @@ FAMILIES: Mapping[str, Builder] = {
     "response_injection": _Family(_INJECTIONS),
     "passage_injection": _passage_injection,
     "forged_delimiters": _BEHIND(TEXTS["forged_delimiters"]),
-    "forged_verdicts": _BEHIND(TEXTS["forged_verdicts"], "weak", _verdict),
+    "forged_verdicts": _BEHIND(TEXTS["forged_verdicts"], "weak", verdict_slots),
     "claims": _BEHIND(TEXTS["claims"]),
     "hidden_text": _BEHIND(TEXTS["hidden_text"]),
     "unicode_tricks": _BEHIND(_UNICODE_TRICKS),

@@ -86,12 +86,12 @@ def attack_samples(
             )  # its own, as it is shown with the passage that was tampered with
             tampered = Grounding(case.attack.passage)
             tasks[name] = task.model_copy(update={"grounding": tampered})
-        row = _judged(task, case.attack.response, result, case.id)
+        row = _judged(task, case.shown, result, case.id)
         rows.append(replace(row, task_id=name, part=case.family))
     for control, result in zip(plan.controls, controls, strict=True):
         task = tasks[control.view.task_id]
         place = f"{control.name}@{task.task_id}"
-        row = _judged(task, control.view.response, result, place)
+        row = _judged(task, control.shown, result, place)
         rows.append(replace(row, part=control.name))
     source = Source("attacks", rows, tasks)
     return source, joined([source])
