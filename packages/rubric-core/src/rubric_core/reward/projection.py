@@ -102,6 +102,24 @@ def criterion_scores_z(result: JudgeResult, rubric: Rubric) -> FloatArray:
     )
 
 
+def weighted_scores_z(result: JudgeResult, rubric: Rubric) -> dict[str, float]:
+    """Return z_j of the criteria with weight by id; nothing unless the answer was scored.
+
+    Raises:
+        SchemaError: as `criterion_scores_z`.
+    """
+    if result.outcome is not Outcome.SCORED:
+        return {}
+    z_M = criterion_scores_z(result, rubric).tolist()
+    pairs = zip(rubric, z_M, strict=True)
+    return {criterion.id: z for criterion, z in pairs if criterion.weight}
+
+
+def shares_by_id(rubric: Rubric) -> dict[str, float]:
+    """Return the share of each criterion in the reward, α_j = w_j / W, by its id."""
+    return dict(zip(rubric.ids, rubric.shares_M.tolist(), strict=True))
+
+
 def project(z_M: ArrayLike, weights_M: ArrayLike) -> float:
     """Return the reward that criterion scores add up to.
 

@@ -15,12 +15,11 @@ from rubric_core import (
     ConfigError,
     Criterion,
     MissingExtraError,
-    Outcome,
     Rubric,
     Task,
     Thoughts,
-    criterion_scores_z,
 )
+from rubric_core.reward.projection import weighted_scores_z
 from rubric_core.traces.responses import responses_trace
 from rubric_judge.adapters import rows, scoring
 
@@ -80,10 +79,10 @@ class Components:
         rubric = judgement.view.rubric
         parts = dict.fromkeys(self.names, 0.0)
         added = defaultdict[str, float](float)
-        for name, share in zip(
-            self._names_of(rubric), self._shares(judgement), strict=True
-        ):
-            added[name] += share
+        z = weighted_scores_z(judgement.result, rubric)
+        for name, criterion in zip(self._names_of(rubric), rubric, strict=True):
+            score = criterion.weight * z.get(criterion.id, 0.0)
+            added[name] += score / rubric.total_weight
         if self.by != "none" and (unknown := added.keys() - parts):
             raise ConfigError(
                 f"components: the row's rubric needs {min(unknown)!r}, which no task of `tasks` "
@@ -96,17 +95,6 @@ class Components:
         if self.by == "kinds":
             return map(self._kind, rubric)
         return map(self._place, range(len(rubric)))
-
-    @staticmethod
-    def _shares(judgement: scoring.Judgement) -> list[float]:
-        rubric = judgement.view.rubric
-        if judgement.result.outcome is not Outcome.SCORED:
-            return [0.0] * len(rubric)
-        z_M = criterion_scores_z(judgement.result, rubric).tolist()
-        pairs = zip(rubric, z_M, strict=True)
-        return [
-            c.weight * z / rubric.total_weight if c.weight else 0.0 for c, z in pairs
-        ]
 
     def _place(self, number: int) -> str:
         return f"criterion_{number + 1:0{self._digits}d}"

@@ -25,7 +25,6 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 from pydantic import BaseModel
 
 from rubric_core import (
-    Criterion,
     Judge,
     JudgeResult,
     JudgeView,
@@ -40,8 +39,8 @@ from rubric_core.configuration import validated
 from rubric_core.errors import ConfigError, MissingExtraError, UnavailableRewardError
 from rubric_core.reward.projection import (
     OnUnavailable,
-    criterion_scores_z,
     normalized_reward,
+    weighted_scores_z,
 )
 from rubric_core.schema.trace import Trace
 from rubric_core.traces.messages import answer_from
@@ -170,8 +169,11 @@ class Judgement:
         Criteria are averaged by an id that repeats in the tasks, else by kind; `by_id` has all.
         """
         scores: defaultdict[str, list[float]] = defaultdict(list)
-        for criterion, z in self._scored():
-            scores[f"{self.name}/{self.pooling.pool(criterion).name}"].append(z)
+        z_by_id = weighted_scores_z(self.result, self.view.rubric)
+        for criterion in self.view.rubric:
+            if criterion.id in z_by_id:
+                name = f"{self.name}/{self.pooling.pool(criterion).name}"
+                scores[name].append(z_by_id[criterion.id])
         return {
             name: fmean(z) for name, z in scores.items() if name not in self.metrics
         }
@@ -182,7 +184,8 @@ class Judgement:
 
         A criterion whose id is one of the words of `metrics` is left to them.
         """
-        scores = {f"{self.name}/{criterion.id}": z for criterion, z in self._scored()}
+        z_by_id = weighted_scores_z(self.result, self.view.rubric)
+        scores = {f"{self.name}/{name}": z for name, z in z_by_id.items()}
         return {name: z for name, z in scores.items() if name not in self.metrics}
 
     @property
@@ -196,12 +199,6 @@ class Judgement:
         if not self.is_logged:
             return {}
         return {f"{self.name}/{RECORD}": self.record.model_dump_json()}
-
-    def _scored(self) -> Iterator[tuple[Criterion, float]]:
-        if self.result.outcome is Outcome.SCORED:
-            z_M = criterion_scores_z(self.result, self.view.rubric).tolist()
-            pairs = zip(self.view.rubric, z_M, strict=True)
-            yield from ((criterion, z) for criterion, z in pairs if criterion.weight)
 
 
 def metric_columns(judgements: Sequence[Judgement]) -> dict[str, list[float]]:

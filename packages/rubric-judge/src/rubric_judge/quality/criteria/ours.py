@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from rubric_core import ConfigError, JudgeResult, Outcome, Task
-from rubric_core.reward.projection import criterion_scores_z
+from rubric_core.reward.projection import shares_by_id, weighted_scores_z
 from rubric_core.rows import OpenRow, read_growing
 from rubric_judge.pool.ledger.entry import LedgerEntry, hash_rubric
 from rubric_judge.pool.ledger.store import Ledger
@@ -186,21 +186,13 @@ def require_tasks(tasks: Mapping[str, Task], *, what: str) -> None:
 def _answer(
     group: object, text: object, task: Task, result: JudgeResult, *, is_repeat: bool
 ) -> JudgedAnswer:
-    ids = task.rubric.ids
-    shares = dict(zip(ids, task.rubric.shares_M.tolist(), strict=True))
-    z: dict[str, float] = {}
-    if result.outcome is Outcome.SCORED:
-        scores = criterion_scores_z(result, task.rubric).tolist()
-        z = {
-            name: score for name, score in zip(ids, scores, strict=True) if shares[name]
-        }
     return JudgedAnswer(
         group=group,
         task_id=task.task_id,
         step=0,
         outcome=result.outcome,
-        shares=shares,
-        z=z,
+        shares=shares_by_id(task.rubric),
+        z=weighted_scores_z(result, task.rubric),
         tokens=tokens_of(result),
         answer=text,
         is_repeat=is_repeat,

@@ -6,7 +6,7 @@ from typing import Annotated
 from pydantic import Field
 
 from rubric_core import JudgeResult, JudgeView, Outcome, Pooling
-from rubric_core.reward.projection import criterion_scores_z
+from rubric_core.reward.projection import shares_by_id, weighted_scores_z
 from rubric_core.rows import OpenRow
 from rubric_core.schema.judged import turn_of
 
@@ -48,12 +48,7 @@ def judgement_record(
         pooling: pools of criteria.
     """
     weighted = [criterion for criterion in view.rubric if criterion.weight > 0]
-    z: dict[str, float] = {}
-    if result.outcome is Outcome.SCORED:
-        scores = criterion_scores_z(result, view.rubric).tolist()
-        by_id = dict(zip(view.rubric.ids, scores, strict=True))
-        z = {criterion.id: by_id[criterion.id] for criterion in weighted}
-    shares = dict(zip(view.rubric.ids, view.rubric.shares_M.tolist(), strict=True))
+    shares = shares_by_id(view.rubric)
     pools = {
         criterion.id: name
         for criterion in weighted
@@ -63,7 +58,7 @@ def judgement_record(
         task_id=view.task_id,
         outcome=result.outcome,
         shares={criterion.id: shares[criterion.id] for criterion in weighted},
-        z=z,
+        z=weighted_scores_z(result, view.rubric),
         pools=pools,
         turns={
             criterion.id: number

@@ -11,10 +11,7 @@ from rubric_judge.quality.view.joining import Samples, joined, labelled
 from rubric_judge.quality.view.samples import (
     Judged,
     Source,
-    Verdict,
     people_say,
-    scores_of,
-    shares_of,
 )
 from rubric_judge.ui.page.links import link_to
 from rubric_judge.ui.page.tables import Cell, Column, Row, Table
@@ -44,16 +41,10 @@ def rated_samples(
     rows: list[Judged] = []
     for rating in ratings:
         task = tasks[rating.task_id]
+        response = views[rating.line].response
+        place = f"line {rating.line}"
         rows.append(
-            Judged(
-                task_id=rating.task_id,
-                question=task.question,
-                response=views[rating.line].response,
-                judge=rating.judge,
-                verdict=Verdict.of(rating.result, scores_of(rating.result, task)),
-                shares=shares_of(task),
-                place=f"line {rating.line}",
-            )
+            Judged.of(task, response, rating.result, place=place, judge=rating.judge)
         )
     source = Source("labelled responses", rows, tasks)
     return source, labelled(joined([source]), labels, views)

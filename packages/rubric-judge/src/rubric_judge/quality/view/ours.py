@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import Field
 
 from rubric_core import ConfigError, JudgeResult, Outcome, RubricFileError, Task
 from rubric_core.files import read_file
-from rubric_core.rows import read_growing
+from rubric_core.rows import OpenRow, read_growing
 from rubric_judge.pool.ledger.entry import LedgerEntry, hash_rubric
 from rubric_judge.quality.criteria.ours import final_entries, step_files
 from rubric_judge.quality.responses import read_judgements, read_rows
@@ -18,8 +18,6 @@ from rubric_judge.quality.view.samples import (
     Source,
     Texts,
     Verdict,
-    scores_of,
-    shares_of,
 )
 from rubric_judge.ui.page.tables import counted
 from rubric_judge.ui.yaml_files import yaml_value
@@ -28,13 +26,7 @@ _CONFIGURATION = "config.resolved.yaml"
 _FINGERPRINT_CHARS = 8
 
 
-class _Slim(BaseModel):
-    """The fields that are read; a row has more."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
-
-
-_T = TypeVar("_T", bound=_Slim)
+_T = TypeVar("_T", bound=OpenRow)
 
 
 def judged_source(path: Path, texts: Texts) -> Source:
@@ -125,14 +117,14 @@ def _judge_names(entries: list[LedgerEntry]) -> dict[str, str]:
     return names
 
 
-class _Rollout(_Slim):
+class _Rollout(OpenRow):
     id: str
     prompt: str
     response: str
     answer: str | None = None
 
 
-class _RunJudgement(_Slim):
+class _RunJudgement(OpenRow):
     id: str
     step: int
     task_id: str
@@ -233,20 +225,20 @@ def run_tasks(run: Path, notes: list[str]) -> dict[str, Task]:
     return {task.task_id: task for path in there for task in read_tasks(path)}
 
 
-class _Question(_Slim):
+class _Question(OpenRow):
     task_id: str
     question: str
-    weights: dict[str, float] = {}
+    weights: dict[str, float] = Field(default_factory=dict)
 
 
-class _Answer(_Slim):
+class _Answer(OpenRow):
     task_id: str
     sample: int
     key: str
     text: str | None
 
 
-class _Score(_Slim):
+class _Score(OpenRow):
     task_id: str
     sample: int
     key: str
@@ -256,7 +248,7 @@ class _Score(_Slim):
     criteria_z: dict[str, float]
 
 
-class _Reasoning(_Slim):
+class _Reasoning(OpenRow):
     task_id: str
     sample: int
     key: str
@@ -357,12 +349,4 @@ def _row(
             "give the file that was judged",
             location="tasks",
         )
-    return Judged(
-        task_id=task.task_id,
-        question=task.question,
-        response=response,
-        judge=judge or result.judge,
-        verdict=Verdict.of(result, scores_of(result, task)),
-        shares=shares_of(task),
-        place=place,
-    )
+    return Judged.of(task, response, result, place=place, judge=judge)

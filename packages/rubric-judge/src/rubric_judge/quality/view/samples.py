@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from rubric_core import Evidence, JudgeResult, JudgeView, Outcome, Task
-from rubric_core.reward.projection import criterion_scores_z
+from rubric_core.reward.projection import shares_by_id, weighted_scores_z
 from rubric_core.schema.pools import kind_pool
 from rubric_judge.quality.reliability.rates import MET
 from rubric_judge.quality.responses import reward_of
@@ -62,6 +62,41 @@ class Judged:
     part: str = ""
     """Step of the run or model that answered; empty where a source has neither."""
 
+    @classmethod
+    def of(
+        cls,
+        task: Task,
+        response: str,
+        result: JudgeResult,
+        *,
+        place: str,
+        judge: str = "",
+        part: str = "",
+    ) -> "Judged":
+        """Return the response with what a judgement says of it.
+
+        Args:
+            task: of the response.
+            response: the part that was judged.
+            result: the judgement.
+            place: where it stands in its source.
+            judge: name of the judge; the result's own if empty.
+            part: as the field says.
+
+        Raises:
+            RewardError: the result is of another rubric.
+        """
+        return cls(
+            task_id=task.task_id,
+            question=task.question,
+            response=response,
+            judge=judge or result.judge,
+            verdict=Verdict.of(result, weighted_scores_z(result, task.rubric)),
+            shares=shares_by_id(task.rubric),
+            place=place,
+            part=part,
+        )
+
 
 @dataclass(frozen=True)
 class Texts:
@@ -92,24 +127,6 @@ def people_say(by_rater: Mapping[str, float]) -> bool | None:
     """
     met = sum(z >= MET for z in by_rater.values())
     return None if 2 * met == len(by_rater) else 2 * met > len(by_rater)
-
-
-def shares_of(task: Task) -> dict[str, float]:
-    """Return the share of each criterion of a task in its reward, by id."""
-    return dict(zip(task.rubric.ids, task.rubric.shares_M.tolist(), strict=True))
-
-
-def scores_of(result: JudgeResult, task: Task) -> dict[str, float]:
-    """Return z_j of the criteria with weight; empty unless scored.
-
-    Raises:
-        RewardError: the result is of another rubric.
-    """
-    if result.outcome is not Outcome.SCORED:
-        return {}
-    z = criterion_scores_z(result, task.rubric).tolist()
-    by_id = dict(zip(task.rubric.ids, z, strict=True))
-    return {c.id: by_id[c.id] for c in task.rubric if c.weight > 0}
 
 
 def kinds_of(task: Task) -> dict[str, str]:

@@ -3,8 +3,8 @@
 from collections import defaultdict
 from collections.abc import Sequence
 
-from rubric_core import Outcome, Pooling
-from rubric_core.reward.projection import criterion_scores_z
+from rubric_core import Pooling
+from rubric_core.reward.projection import weighted_scores_z
 from rubric_judge.quality.responses import JudgedResponse
 from rubric_judge.ui.page.tables import Table, counted
 
@@ -21,20 +21,18 @@ def criteria_table(judged: Sequence[JudgedResponse]) -> Table:
     pooling = Pooling.of(views.values())
     z: defaultdict[str, list[float]] = defaultdict(list)
     for row in judged:
-        if row.result.outcome is not Outcome.SCORED:
-            continue
-        scores = criterion_scores_z(row.result, row.view.rubric).tolist()
-        for criterion, score in zip(row.view.rubric, scores, strict=True):
-            if criterion.weight > 0:
-                z[pooling.pool(criterion).name].append(score)
+        scores = weighted_scores_z(row.result, row.view.rubric)
+        for criterion in row.view.rubric:
+            if criterion.id in scores:
+                z[pooling.pool(criterion).name].append(scores[criterion.id])
     ordered = sorted(z.items(), key=lambda item: (sum(item[1]) / len(item[1]), item[0]))
     rows: list[tuple[str, ...]] = []
-    for name, scores in ordered[:_MOST_ROWS]:
-        count = len(scores)
+    for name, z_of_name in ordered[:_MOST_ROWS]:
+        count = len(z_of_name)
         shares = (
-            sum(scores) / count,
-            sum(score == 0 for score in scores) / count,
-            sum(score >= 1 for score in scores) / count,
+            sum(z_of_name) / count,
+            sum(score == 0 for score in z_of_name) / count,
+            sum(score >= 1 for score in z_of_name) / count,
         )
         rows.append((name, f"{count:,}", *(f"{100 * share:.1f} %" for share in shares)))
     title = "by criterion, the lowest first"

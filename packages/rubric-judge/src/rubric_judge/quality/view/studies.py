@@ -11,9 +11,6 @@ from rubric_judge.quality.view.joining import MOST_JUDGES, Samples, joined
 from rubric_judge.quality.view.samples import (
     Judged,
     Source,
-    Verdict,
-    scores_of,
-    shares_of,
 )
 from rubric_judge.ui.page.links import Leads, link_to
 
@@ -45,8 +42,8 @@ def repeated_samples(
         judge = f"{rating.judge} ({seen[key]})" if is_repeated else rating.judge
         task = tasks[rating.task_id]
         response = views[rating.line].response
-        row = _judged(task, response, rating.result, f"line {rating.line}")
-        rows.append(replace(row, judge=judge))
+        place = f"line {rating.line}"
+        rows.append(Judged.of(task, response, rating.result, place=place, judge=judge))
     source = Source("judged responses", rows, tasks)
     return source, joined([source])
 
@@ -86,13 +83,13 @@ def attack_samples(
             )  # its own, as it is shown with the passage that was tampered with
             tampered = Grounding(case.attack.passage)
             tasks[name] = task.model_copy(update={"grounding": tampered})
-        row = _judged(task, case.shown, result, case.id)
-        rows.append(replace(row, task_id=name, part=case.family))
+        row = Judged.of(task, case.shown, result, place=case.id, part=case.family)
+        rows.append(replace(row, task_id=name))
     for control, result in zip(plan.controls, controls, strict=True):
         task = tasks[control.view.task_id]
         place = f"{control.name}@{task.task_id}"
-        row = _judged(task, control.shown, result, place)
-        rows.append(replace(row, part=control.name))
+        row = Judged.of(task, control.shown, result, place=place, part=control.name)
+        rows.append(row)
     source = Source("attacks", rows, tasks)
     return source, joined([source])
 
@@ -110,15 +107,3 @@ def attack_leads(page: str, samples: Samples) -> Leads:
         names[row.place] = link_to(page, sample=sample.name)
         names[row.part] = link_to(page, part=row.part, sort="reward-down")
     return Leads(page, names, link_to(page, sort="reward-down"))
-
-
-def _judged(task: Task, response: str, result: JudgeResult, place: str) -> Judged:
-    return Judged(
-        task_id=task.task_id,
-        question=task.question,
-        response=response,
-        judge=result.judge,
-        verdict=Verdict.of(result, scores_of(result, task)),
-        shares=shares_of(task),
-        place=place,
-    )
