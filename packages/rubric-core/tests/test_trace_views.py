@@ -334,11 +334,12 @@ def test_one_failure_is_the_failure_of_the_whole() -> None:
     views, (first, _, _) = _parts(3)
     late = JudgeResult.unavailable(Reason.TIMEOUT)
     broken = JudgeResult.invalid(Reason.NOT_JSON, detail="no object")
+    broken = broken.with_fields(reasoning="Sure!")
 
     joined = views.joined([_scored(first, 1), late, broken])
 
     assert (joined.outcome, joined.reason) == (Outcome.INVALID, Reason.NOT_JSON)
-    assert joined.detail == "tool_use: no object"
+    assert (joined.detail, joined.reasoning) == ("tool_use: no object", "Sure!")
     joined = views.joined([_scored(first, 1), late, late])
     assert (joined.outcome, joined.detail) == (Outcome.UNAVAILABLE, "turn_1: timeout")
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from functools import reduce
 from typing import Annotated, Self, TypedDict, TypeVar, Unpack
 
 from pydantic import Field, model_validator
@@ -432,3 +433,46 @@ class JudgeResult(Sealed):
     def _failed(cls, outcome: Outcome, reason: Reason, detail: str, call: Call) -> Self:
         result = cls(outcome=outcome, reason=reason, detail=detail[:_DETAIL_CHARS])
         return result.with_call(**call)
+
+
+def total_usage(results: Iterable[JudgeResult]) -> Usage | None:
+    """Return what several judgements used; None where none of them says."""
+    known = [result.usage for result in results if result.usage is not None]
+    return reduce(Usage.plus, known) if known else None
+
+
+def one_call(
+    results: Sequence[JudgeResult], *, judge: str | None, latency_s: float | None
+) -> Call:
+    """Return the facts about the calls of several judgements, as those of one.
+
+    The judge is the one that asked for them, and the latency that of all together.
+    """
+    answerers = [result.answered_by for result in results]
+    is_one = all(answerer == answerers[0] for answerer in answerers)
+    return Call(
+        judge=judge,
+        answered_by=answerers[0] if answerers and is_one else None,
+        usage=total_usage(results),
+        latency_s=latency_s,
+        attempts=sum(result.attempts for result in results),
+        passage_truncated=any(result.passage_truncated for result in results),
+    )
+
+
+def first_failure(results: Sequence[tuple[str, JudgeResult]]) -> JudgeResult | None:
+    """Return the failure of the first invalid judgement, or else of the first unavailable one.
+
+    Its `detail` holds the judgement's name, it no facts about the call; None if all are scored.
+    """
+    for outcome in (Outcome.INVALID, Outcome.UNAVAILABLE):
+        for name, result in results:
+            if result.outcome is outcome and result.reason is not None:
+                detail = f"{name}: {result.detail or result.reason.value}"
+                return JudgeResult(
+                    outcome=outcome,
+                    reason=result.reason,
+                    reasoning=result.reasoning,
+                    detail=detail[:_DETAIL_CHARS],
+                )
+    return None

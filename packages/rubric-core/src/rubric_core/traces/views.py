@@ -10,12 +10,12 @@ same key, same reward.
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cached_property
 from itertools import groupby, islice
 from typing import Literal, NamedTuple, TypeAlias
 
 from rubric_core.errors import SchemaError
-from rubric_core.judgement.result import Call, JudgeResult, Usage
+from rubric_core.judgement.result import JudgeResult, first_failure, one_call
 from rubric_core.outcome import Outcome
 from rubric_core.schema.answer import Answer, Unanswered
 from rubric_core.schema.judged import (
@@ -31,12 +31,6 @@ from rubric_core.schema.trace import Excerpt, ExcerptPart, PartKind, Trace, Trac
 
 MissingTurn = Literal["raise", "zero"]
 """The lot of a criterion whose turn the trace does not have: an error, or 0."""
-_KINDS = {
-    Outcome.INVALID: JudgeResult.invalid,
-    Outcome.UNAVAILABLE: JudgeResult.unavailable,
-}
-
-
 _Key: TypeAlias = tuple[Answer, str]
 
 
@@ -91,13 +85,14 @@ class TraceViews:
         pairs = list(zip(self.parts, results, strict=True))
         if len(pairs) == 1 and len(self.parts[0].view.rubric) == len(self.whole.rubric):
             return pairs[0][1]
-        call = _together(results)
-        for outcome, failed in _KINDS.items():
-            for part, result in pairs:
-                if result.outcome is outcome and result.reason is not None:
-                    detail = f"{part.judges}: {result.detail or result.reason.value}"
-                    return failed(result.reason, detail=detail, **call)
-        return self._scored(pairs).with_call(**call)
+        times = [result.latency_s for result in results if result.latency_s is not None]
+        call = one_call(
+            results,
+            judge=results[0].judge if results else None,
+            latency_s=max(times, default=None),
+        )
+        whole = first_failure([(part.judges, result) for part, result in pairs])
+        return (whole or self._scored(pairs)).with_call(**call)
 
     def judged(self, results: Sequence[JudgeResult]) -> dict[str, str]:
         """Return the part of the trace that the score of each criterion is of.
@@ -381,19 +376,3 @@ def _parts(step: TraceStep, turn: int, *, judged: bool) -> Iterator[ExcerptPart]
         yield ExcerptPart(kind=reply, turn=turn, text=step.text)
     for item in step.calls:
         yield ExcerptPart(kind=call, turn=turn, text=item.text)
-
-
-def _together(results: Sequence[JudgeResult]) -> Call:
-    """Return the facts about the calls of all parts, as those of one."""
-    used = [result.usage for result in results if result.usage is not None]
-    times = [result.latency_s for result in results if result.latency_s is not None]
-    first = results[0].answered_by if results else None
-    is_one = all(result.answered_by == first for result in results)
-    return Call(
-        judge=results[0].judge if results else None,
-        answered_by=first if is_one else None,
-        usage=reduce(Usage.plus, used) if used else None,
-        latency_s=max(times) if times else None,
-        attempts=sum(result.attempts for result in results),
-        passage_truncated=any(result.passage_truncated for result in results),
-    )

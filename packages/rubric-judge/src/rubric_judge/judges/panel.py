@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from rubric_core import ConfigError, Judge, JudgeResult, JudgeView, Outcome
 from rubric_core.files import read_file, text_sha256
+from rubric_core.judgement.result import first_failure
 from rubric_core.rows import OpenRow
 from rubric_judge.config import PanelConfig
 from rubric_judge.judges.capabilities import (
@@ -115,17 +116,12 @@ class PanelJudge(SeveralJudges):
         self, view: JudgeView, answers: Sequence[JudgeResult], latency_s: float
     ) -> JudgeResult:
         """Return the mean of all answers, or else the first invalid or first unavailable one."""
-        kinds = {
-            Outcome.INVALID: JudgeResult.invalid,
-            Outcome.UNAVAILABLE: JudgeResult.unavailable,
-        }
-        whole: JudgeResult | None = None
-        for outcome, failed in kinds.items():
-            for place, answer in enumerate(answers, start=1):
-                is_first = whole is None and answer.outcome is outcome
-                if is_first and answer.reason is not None:
-                    detail = f"judge {place} of {len(answers)}: {answer.detail or answer.reason}"
-                    whole = failed(answer.reason, detail=detail)
+        whole = first_failure(
+            [
+                (f"judge {place} of {len(answers)}", answer)
+                for place, answer in enumerate(answers, start=1)
+            ]
+        )
         if whole is None:
             scores = {
                 criterion.id: min(

@@ -4,14 +4,13 @@ import hashlib
 import json
 import math
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from functools import reduce
 from typing import TypeVar
 
 import anyio
 from anyio.abc import TaskGroup
 
 from rubric_core import Judge, JudgeResult
-from rubric_core.judgement.result import CascadeTrace, Usage
+from rubric_core.judgement.result import CascadeTrace, one_call
 from rubric_judge.judges.capabilities import check, close
 
 _Answer = TypeVar("_Answer")
@@ -85,12 +84,6 @@ def draw(*parts: object) -> int:
     return int.from_bytes(digest[:8])
 
 
-def total_usage(results: Sequence[JudgeResult]) -> Usage | None:
-    """Add up what several answers used; None where none of them says."""
-    known = [result.usage for result in results if result.usage is not None]
-    return reduce(Usage.plus, known) if known else None
-
-
 def with_totals(
     result: JudgeResult,
     answers: Sequence[JudgeResult],
@@ -108,14 +101,5 @@ def with_totals(
         latency_s: seconds from the first question to the last answer.
         cascade: who decided what, where judges were asked in turn.
     """
-    first = answers[0].answered_by
-    is_one = all(answer.answered_by == first for answer in answers)
-    return result.with_fields(
-        judge=judge,
-        answered_by=first if is_one else None,
-        usage=total_usage(answers),
-        latency_s=latency_s,
-        attempts=sum(answer.attempts for answer in answers),
-        passage_truncated=any(answer.passage_truncated for answer in answers),
-        cascade=cascade,
-    )
+    call = one_call(answers, judge=judge, latency_s=latency_s)
+    return result.with_fields(**call, cascade=cascade)

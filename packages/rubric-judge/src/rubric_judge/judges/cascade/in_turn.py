@@ -8,12 +8,12 @@ from typing import ClassVar
 
 from rubric_core import Judge, JudgeResult, JudgeView, Reason, Rubric
 from rubric_core.files import text_sha256
-from rubric_core.judgement.result import CascadeLevel, CascadeTrace
+from rubric_core.judgement.result import CascadeLevel, CascadeTrace, total_usage
 from rubric_judge.config import CascadeConfig
 from rubric_judge.judges.capabilities import fingerprint
 from rubric_judge.judges.cascade.parts import Parts
 from rubric_judge.judges.cascade.record import CascadeCalibration
-from rubric_judge.judges.several import SeveralJudges, total_usage, with_totals
+from rubric_judge.judges.several import SeveralJudges, with_totals
 
 _RUBRICS_KEPT = 4096
 """Rubrics whose parts a cascade keeps."""

@@ -5,10 +5,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import lru_cache, partial
 from typing import NamedTuple
 
-from rubric_core import JudgeResult, JudgeView, Outcome, Rubric, VerdictProbability
+from rubric_core import JudgeResult, JudgeView, Rubric, VerdictProbability
 from rubric_core.judgement.evidence import Evidence
-from rubric_core.judgement.result import Answerer, Call
-from rubric_judge.judges.several import at_once, total_usage
+from rubric_core.judgement.result import Answerer, first_failure, one_call
+from rubric_judge.judges.several import at_once
 
 _Ask = Callable[[JudgeView], Awaitable[JudgeResult]]
 _RUBRICS_KEPT = 1024
@@ -54,8 +54,12 @@ async def judge_by_criterion(
 
     calls = [partial(judged, rubric) for rubric in _rubrics(view.rubric, k)]
     parts = await at_once(calls, warm=warm)
-    result = _joined(view.rubric, parts)
-    return result.with_call(**_together(parts))
+    results = [part.result for part in parts]
+    begun_s = min(part.ended_s - (part.result.latency_s or 0.0) for part in parts)
+    latency_s = max(part.ended_s for part in parts) - begun_s
+    call = one_call(results, judge=results[0].judge, latency_s=latency_s)
+    call["answered_by"] = _answerer([result.answered_by for result in results])
+    return _joined(view.rubric, parts).with_call(**call)
 
 
 # One object for a group: what is kept for a rubric, its schema and its text, is kept for its parts.
@@ -69,16 +73,9 @@ def _rubrics(rubric: Rubric, k: int) -> tuple[Rubric, ...]:
 
 
 def _joined(rubric: Rubric, parts: Sequence[_Part]) -> JudgeResult:
-    kinds = {
-        Outcome.INVALID: JudgeResult.invalid,
-        Outcome.UNAVAILABLE: JudgeResult.unavailable,
-    }
-    for outcome, failed in kinds.items():
-        for part, result, _ in parts:
-            if result.outcome is outcome and result.reason is not None:
-                detail = f"{_named(part)}: {result.detail or result.reason.value}"
-                whole = failed(result.reason, detail=detail)
-                return whole.model_copy(update={"reasoning": result.reasoning})
+    failed = first_failure([(_named(part), result) for part, result, _ in parts])
+    if failed is not None:
+        return failed
     scores = dict.fromkeys(rubric.ids, 0.0)
     reasons: list[str] = []
     evidence: dict[str, Evidence] = {}
@@ -97,19 +94,6 @@ def _named(rubric: Rubric) -> str:
     """Name a part of a rubric by its criteria, the first and the last of several."""
     first, *others = rubric.ids
     return f"criteria {first!r} to {others[-1]!r}" if others else f"criterion {first!r}"
-
-
-def _together(parts: Sequence[_Part]) -> Call:
-    results = [part.result for part in parts]
-    begun_s = min(part.ended_s - (part.result.latency_s or 0.0) for part in parts)
-    return Call(
-        judge=results[0].judge,
-        answered_by=_answerer([result.answered_by for result in results]),
-        usage=total_usage(results),
-        latency_s=max(part.ended_s for part in parts) - begun_s,
-        attempts=sum(result.attempts for result in results),
-        passage_truncated=any(result.passage_truncated for result in results),
-    )
 
 
 def _answerer(each: Sequence[Answerer | None]) -> Answerer | None:
