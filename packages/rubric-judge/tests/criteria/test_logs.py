@@ -380,7 +380,7 @@ def test_what_is_no_log_says_what_was_looked_for(tmp_path: Path) -> None:
         open_log([tmp_path / "empty"], kind="verl")
     (tmp_path / "broken.jsonl").write_text('{"a"\n', encoding="utf-8")
     with pytest.raises(
-        RubricFileError, match=r"broken\.jsonl:1: a line must be one JSON"
+        RubricFileError, match=r"broken\.jsonl:1: not JSON: Expecting .:. delimiter"
     ):
         open_log([tmp_path / "broken.jsonl"])
 

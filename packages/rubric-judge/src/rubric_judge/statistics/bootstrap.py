@@ -17,6 +17,7 @@ from scipy import stats
 from rubric_core.arrays import FloatArray
 from rubric_judge.errors import SampleShapeError
 from rubric_judge.statistics.clusters import cluster_sums, without_missing
+from rubric_judge.statistics.student import t_quantile
 
 
 class Draws(TypedDict, total=False):
@@ -193,8 +194,8 @@ class Bootstrap:
         """
         if self.clusters == 1:
             return None
-        t = cast("Any", stats).t.isf((1 - confidence) / 2, self.clusters - 1)
-        tail = _normal_cdf(-float(t) * math.sqrt(self.clusters / (self.clusters - 1)))
+        t = t_quantile(confidence, self.clusters - 1)
+        tail = _normal_cdf(-t * math.sqrt(self.clusters / (self.clusters - 1)))
         return self.limits(1 - 2 * tail)
 
     def quantile(self, share: float) -> float:

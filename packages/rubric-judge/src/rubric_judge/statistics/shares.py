@@ -15,6 +15,7 @@ from rubric_judge.statistics.clusters import (
 )
 from rubric_judge.statistics.estimate import Estimate
 from rubric_judge.statistics.means import known_values
+from rubric_judge.statistics.student import t_quantile
 
 
 def normal_quantile(confidence: float) -> float:
@@ -170,8 +171,7 @@ def bounded_mean(
     mean = float(present_N.mean() if np.ptp(present_N) else present_N[0])
     if clustered_mean.clusters == 1:
         return Estimate(mean, n=present_N.size)
-    t = cast("Any", stats).t
-    quantile = float(t.ppf((1 + confidence) / 2, clustered_mean.freedom))
+    quantile = t_quantile(confidence, clustered_mean.freedom)
     if np.ptp(present_N) <= _ROUNDING:
         low, high = wilson(mean, clustered_mean.equal_clusters, quantile)
     else:

@@ -6,11 +6,9 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import stats
 
 from rubric_core.arrays import FloatArray
 from rubric_core.errors import RewardError, RewardShapeError
@@ -19,6 +17,7 @@ from rubric_judge.quality.reliability.ratings import IntArray
 from rubric_judge.statistics.clusters import ClusteredMean
 from rubric_judge.statistics.estimate import Estimate
 from rubric_judge.statistics.shares import score_limits
+from rubric_judge.statistics.student import t_quantile
 from rubric_judge.ui.page.tables import Part
 
 FEWEST_DOCUMENTS = 10
@@ -91,9 +90,10 @@ def corrected_mean(
     mean = sample.estimate
     residual_D = sample.without_D - mean
     variance = sample.variance_of(residual_D)
-    _check_spread(sample, variance)
-    level = (1 + confidence) / 2
-    t = float(cast("Any", stats).t.ppf(level, sample.freedom(variance)))
+    if variance < _NO_VARIANCE or sample.residual_spread < _NO_VARIANCE:
+        answers = f"{len(sample.label_n)} labelled responses"
+        raise _without_spread(sample.rectifier, answers)
+    t = t_quantile(confidence, sample.freedom(variance))
     within = min(max(mean, 0.0), 1.0)
     low, high = score_limits(within, variance, t, least=0.5 / sample.labelled_documents)
     return CorrectedMean(
@@ -108,13 +108,11 @@ def corrected_mean(
     )
 
 
-def _check_spread(sample: _Sample, variance: float) -> None:
-    if variance < _NO_VARIANCE or sample.residual_spread < _NO_VARIANCE:
-        raise RewardError(
-            f"label − λ·judge is {sample.rectifier:+.3f} in every document of "
-            f"{len(sample.label_n)} labelled responses: without a spread no interval is valid, so "
-            "label responses on which they differ"
-        )
+def _without_spread(residual: float, answers: str) -> RewardError:
+    return RewardError(
+        f"label − λ·judge is {residual:+.3f} in every document of {answers}: without a spread no "
+        "interval is valid, so label responses on which they differ"
+    )
 
 
 def labelled_population(
@@ -201,14 +199,10 @@ def check_population(
         (here, f"{len(probes)} probes"),
     ):
         if not mean.variance > _NO_VARIANCE:
-            raise RewardError(
-                f"label − λ·judge is {mean.mean:+.3f} in every document of {answers}: without a "
-                "spread no interval is valid, so label responses on which they differ"
-            )
+            raise _without_spread(mean.mean, answers)
     total = here.variance + there.variance
     parts = sum(mean.variance**2 / mean.freedom for mean in (here, there))
-    level = (1 + confidence) / 2
-    t = float(cast("Any", stats).t.ppf(level, total**2 / parts))
+    t = t_quantile(confidence, total**2 / parts)
     value = here.mean - there.mean
     half = t * math.sqrt(total)
     difference = Estimate(

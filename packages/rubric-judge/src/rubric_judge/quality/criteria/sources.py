@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from rubric_core import ConfigError, RubricFileError, Task
-from rubric_core.files import open_file
+from rubric_core.files import open_file, read_lines
 from rubric_core.nearest import no_such_file
 from rubric_judge.pool.ledger.database import is_sqlite
 from rubric_judge.quality.criteria import ours, stacks
@@ -210,7 +210,7 @@ def _format_of_folder(path: Path) -> Format:
 
 
 def _format_of_lines(path: Path) -> Format:
-    first = next(stacks.json_rows(path), None)
+    first = next(read_lines(path, exact=True), None)
     if first is None:
         raise _unknown(path, "an empty file")
     _, row = first

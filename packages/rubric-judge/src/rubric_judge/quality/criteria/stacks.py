@@ -13,8 +13,7 @@ from typing import Any, cast
 
 from rubric_core import ConfigError, RubricFileError
 from rubric_core.data.parquet import read_rows
-from rubric_core.errors import NotJsonError
-from rubric_core.files import decode, open_file
+from rubric_core.files import read_lines
 from rubric_judge.quality.criteria.fields import Fields, Place
 from rubric_judge.quality.criteria.groups import JudgedAnswer
 
@@ -109,7 +108,7 @@ def verl_answers(files: Sequence[Path], fields: Fields) -> Iterator[JudgedAnswer
         RubricFileError: a line that is not verl's, or without scores.
     """
     for file in files:
-        for line, row in json_rows(file):
+        for line, row in read_lines(file, exact=True):
             if "input" not in row or "step" not in row:
                 raise _without_group(
                     file, line, "`uid`, or equal `input` and `gts`, within one `step`"
@@ -139,7 +138,7 @@ def verifiers_answers(files: Sequence[Path], fields: Fields) -> Iterator[JudgedA
         RubricFileError: a line that is no episode, without a group, or without scores.
     """
     for file in files:
-        for line, episode in json_rows(file):
+        for line, episode in read_lines(file, exact=True):
             task = _mapping(episode.get("task"))
             data = _mapping(task.get("data"))
             group = _mapping(episode.get("group")).get("id")
@@ -213,7 +212,7 @@ def nemo_gym_answers(files: Sequence[Path], fields: Fields) -> Iterator[JudgedAn
     failures = [file for file in beside if file.is_file() and file not in files]
     known: set[tuple[object, object]] = set()
     for file in [*files, *failures]:
-        for line, row in json_rows(file):
+        for line, row in read_lines(file, exact=True):
             if TASK_INDEX not in row:
                 raise _without_group(file, line, f"`{TASK_INDEX}`")
             key = row[TASK_INDEX], row.get("_ng_rollout_index", (file, line))
@@ -235,37 +234,6 @@ def nemo_gym_answers(files: Sequence[Path], fields: Fields) -> Iterator[JudgedAn
                 failed=failed,
                 task_id=named if isinstance(named, str) else None,
             )
-
-
-def json_rows(file: Path) -> Iterator[tuple[int, Mapping[str, object]]]:
-    """Yield 1-based line and object of a JSON Lines file; blank lines are skipped.
-
-    Raises:
-        RubricFileError: a line is no JSON object, or the file cannot be read.
-    """
-    try:
-        opened = open_file(file)
-    except OSError as error:
-        raise RubricFileError(f"cannot be read: {error.strerror}", path=file) from None
-    with opened as lines:
-        for line, text in enumerate(lines, start=1):
-            if not text.strip():
-                continue
-            try:
-                row = decode(text.decode(), exact=True)
-            except (NotJsonError, UnicodeDecodeError):
-                raise RubricFileError(
-                    "a line must be one JSON object: repair or remove it",
-                    path=file,
-                    line=line,
-                ) from None
-            if not isinstance(row, dict):
-                raise RubricFileError(
-                    "a line must be one JSON object: repair or remove it",
-                    path=file,
-                    line=line,
-                )
-            yield line, cast("dict[str, object]", row)
 
 
 def _without_group(file: Path, line: int, keys: str) -> RubricFileError:

@@ -3,10 +3,8 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, cast
 
 import numpy as np
-from scipy import stats
 
 from rubric_core.arrays import FloatArray
 from rubric_judge.quality.reliability.rates import Confusion, Rates, clustered_rates
@@ -14,6 +12,7 @@ from rubric_judge.quality.reliability.ratings import IntArray, Statistic
 from rubric_judge.statistics.bootstrap import drawn_limits
 from rubric_judge.statistics.clusters import ClusteredMean
 from rubric_judge.statistics.estimate import UNKNOWN, Estimate, Unit
+from rubric_judge.statistics.student import t_quantile
 
 _FEWEST = 8
 """Fewest units for an interval; fewer tell too little of their spread."""
@@ -107,8 +106,7 @@ class Intervals:
             return UNKNOWN
         if math.isnan(mean.variance):
             return Estimate(value=mean.mean)
-        level = (1 + self.confidence) / 2
-        quantile = float(cast("Any", stats).t.ppf(level, mean.freedom))
+        quantile = t_quantile(self.confidence, mean.freedom)
         independent = ClusteredMean.of(weighted_N[rows], weights_N[rows])
         half = quantile * math.sqrt(max(mean.variance, independent.variance))
         if not difference_N[rows].any():

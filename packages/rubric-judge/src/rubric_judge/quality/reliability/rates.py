@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
-from scipy import stats
 
 from rubric_core.arrays import BoolArray, FloatArray
 from rubric_judge.quality.reliability import noise, ratings
 from rubric_judge.statistics.clusters import ClusteredMean
 from rubric_judge.statistics.estimate import UNKNOWN, Estimate, Unit
 from rubric_judge.statistics.shares import binomial_limits, normal_quantile, wilson
+from rubric_judge.statistics.student import t_quantile
 
 MET = 0.5
 """Least z that counts as met, for judge and reference alike."""
@@ -247,8 +247,7 @@ def _share(
     if clusters == 1:  # one document is one decision
         quantile = normal_quantile(confidence)
     else:
-        level = (1 + confidence) / 2
-        quantile = float(cast("Any", stats).t.ppf(level, decided.freedom))
+        quantile = t_quantile(confidence, decided.freedom)
         if 0 < p < 1 and variance > 0:
             worth = max(p * (1 - p) / variance, 1.0)
             # A draw by the score can beat deff = 1.
