@@ -10,6 +10,7 @@ from typing import Any, Literal, cast
 from rubric_core.rows import read_growing
 from rubric_judge.ui.page.charts import Chart, Series
 from rubric_judge.ui.page.links import AT_STEP, link_to
+from rubric_train_openrlhf.report.charts import series_of
 from rubric_train_openrlhf.report.reading import Run
 from rubric_train_openrlhf.run.records import AuditRow, AuditSource, MetricsRow
 
@@ -113,14 +114,11 @@ def _rewards(rows: Sequence[AuditRow]) -> Chart:
 def _rise(rows: Sequence[AuditRow], *, tolerance: float) -> Chart:
     series: list[Series] = []
     for source, (role, _) in _ROLES.items():
-        of_source = [
-            row for row in rows if row.source == source and row.drift is not None
-        ]
-        if of_source:
-            label = f"rise, {_NAMES[source]}"
-            steps = tuple(row.step for row in of_source)
-            values = _values(of_source, "drift")
-            series.append(Series(label, role, steps, values, style=_STYLES[source]))
+        of_source = [row for row in rows if row.source == source]
+        label = f"rise, {_NAMES[source]}"
+        line = series_of(label, role, of_source, "drift", style=_STYLES[source])
+        if line.values:
+            series.append(line)
     steps = tuple(sorted({row.step for row in rows}))
     by_step = dict.fromkeys(steps, 0.0)
     for row in rows:

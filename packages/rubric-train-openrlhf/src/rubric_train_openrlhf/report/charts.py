@@ -4,15 +4,20 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import nan
-from typing import Any
+from typing import Any, Literal
 
 from rubric_core.files import toml_beside
 from rubric_judge.ui.page.charts import Chart, Series
 from rubric_judge.ui.page.links import AT_STEP, link_to
-from rubric_train_openrlhf.run.records import DistillationRow, HeldoutRow, MetricsRow
+from rubric_train_openrlhf.run.records import (
+    AuditRow,
+    DistillationRow,
+    HeldoutRow,
+    MetricsRow,
+)
 
 Steps = Sequence[MetricsRow | DistillationRow]
-Rows = Steps | Sequence[MetricsRow] | Sequence[HeldoutRow]
+Rows = Steps | Sequence[MetricsRow] | Sequence[HeldoutRow] | Sequence[AuditRow]
 
 MAX_PARTS = 8
 """Lines or layers that one chart can hold and still be read."""
@@ -99,10 +104,7 @@ def _series(
         case {"criteria": rows}:
             yield from _criteria(heldout if rows == "validation" else metrics, names)
         case {"label": label, "role": role, "dots": field}:
-            passes = [row for row in heldout if getattr(row, field) is not None]
-            steps = tuple(row.step for row in passes)
-            values = _values(passes, field)
-            yield Series(label, role, steps, values, style="dots")
+            yield series_of(label, role, heldout, field, style="dots")
         case _:
             pass
 
@@ -112,16 +114,10 @@ def _line(entry: Mapping[str, str], steps: Steps) -> Iterator[Series]:
     field = entry.get("field")
     if field is None:
         return
-    spread = entry.get("spread")
-    # Not every backend computes every quantity, nor every method.
-    rows = [row for row in steps if getattr(row, field, None) is not None]
-    yield Series(
-        entry["label"],
-        entry["role"],
-        tuple(row.step for row in rows),
-        _values(rows, field),
-        spread=_values(rows, spread) if spread else (),
-    )
+    line = series_of(entry["label"], entry["role"], steps, field)
+    if spread := entry.get("spread"):
+        line = replace(line, spread=series_of("", "", steps, spread).values)
+    yield line
 
 
 def _seconds(row: MetricsRow) -> dict[str, float]:
@@ -136,8 +132,19 @@ def _seconds(row: MetricsRow) -> dict[str, float]:
     return {**parts, "other": max(row.step_s - sum(parts.values()), 0.0)}
 
 
-def _values(rows: Rows, field: str) -> tuple[float, ...]:
-    return tuple(getattr(row, field) for row in rows)
+def series_of(
+    label: str,
+    role: str,
+    rows: Rows,
+    field: str,
+    *,
+    style: Literal["line", "dots"] = "line",
+) -> Series:
+    """Draw a field of the rows that have it: no backend nor method computes every quantity."""
+    points = [(row.step, getattr(row, field, None)) for row in rows]
+    known = [(step, value) for step, value in points if value is not None]
+    steps = tuple(step for step, _ in known)
+    return Series(label, role, steps, tuple(value for _, value in known), style)
 
 
 def _stack(

@@ -14,6 +14,7 @@ from rubric_judge.ui.page.links import AT_STEP, link_to, linked
 from rubric_judge.ui.page.rendering import render_page
 from rubric_judge.ui.page.tables import Cell, Row, Table, written
 from rubric_train_openrlhf.config.sections import leaves
+from rubric_train_openrlhf.report.charts import series_of
 from rubric_train_openrlhf.report.reading import Run, read_run
 from rubric_train_openrlhf.run.writing import write_text
 
@@ -145,7 +146,10 @@ def run_charts(
         field = fields.pop("field")
         series: list[Series] = []
         for number, (name, run) in enumerate(runs.items(), start=1):
-            line = _series(name, f"c{number}", run, rows, field)
+            if rows == "validation":
+                line = series_of(name, f"c{number}", run.heldout, field, style="dots")
+            else:
+                line = series_of(name, f"c{number}", run.metrics, field)
             if name in pages and rows == "training":
                 line = replace(line, link=link_to(pages[name], step=AT_STEP))
             if line.values:
@@ -153,19 +157,6 @@ def run_charts(
         if series:
             charts.append(Chart(**fields, series=tuple(series)))
     return on_one_scale(charts)
-
-
-def _series(name: str, role: str, run: Run, rows: str, field: str) -> Series:
-    points: list[tuple[int, float]] = []
-    for row in run.heldout if rows == "validation" else run.metrics:
-        value = getattr(row, field)
-        if value is not None:
-            points.append((row.step, value))
-    steps = tuple(step for step, _ in points)
-    values = tuple(value for _, value in points)
-    return Series(
-        name, role, steps, values, style="dots" if rows == "validation" else "line"
-    )
 
 
 def _runs_table(runs: Mapping[str, Run]) -> Table:
