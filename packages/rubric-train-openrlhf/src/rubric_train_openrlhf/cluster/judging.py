@@ -32,7 +32,7 @@ from rubric_train_openrlhf.run.records import (
     Watched,
 )
 from rubric_train_openrlhf.step.admission import read_admission
-from rubric_train_openrlhf.step.audit import Auditor, Draw, check_apart
+from rubric_train_openrlhf.step.audit import Auditor, check_apart
 from rubric_train_openrlhf.step.credit import Crediting, StepCredit, check_judge
 from rubric_train_openrlhf.step.monitors import monitored
 from rubric_train_openrlhf.step.probe import wait_for_judge
@@ -132,22 +132,12 @@ class JudgeSide:
             return None
         if (row := self.auditor.row(source, step)) is not None:
             return row.figures
-        places = self.auditor.places(
-            source, step, groups=len(judgements_PG), size=len(judgements_PG[0])
-        )
-        training = {
-            place: self._result(judgements_PG[place.group][place.member])
-            for place in places
-        }
-        draw = Draw(source, step, training)
+        draw = self.auditor.draw(source, step, self.results(judgements_PG))
         tasks_P = self.tasks(judgements_PG)
-        views = [
-            tasks_P[place.group].judge_view(answers_PG[place.group][place.member])
-            for place in draw.asked
-        ]
         audit = self._config.audit
         results = await self.audit_pool.judge_all(
-            views, deadline_s=audit.deadline_s if audit else None
+            draw.views(tasks_P, answers_PG),
+            deadline_s=audit.deadline_s if audit else None,
         )
         pairs = draw.pairs(results)
         row = await asyncio.to_thread(self.auditor.note, source, step, pairs, tasks_P)

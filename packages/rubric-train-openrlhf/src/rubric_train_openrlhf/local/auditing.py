@@ -47,19 +47,11 @@ class Audits:
         """Start the audits of judged groups and return at once; None where there are none."""
         if not self.auditor.audits(source):
             return None
-        size = len(groups[0].results)
-        places = self.auditor.places(source, step, groups=len(groups), size=size)
-        training = {
-            place: groups[place.group].results[place.member] for place in places
-        }
-        draw = Draw(source, step, training)
-        views = [
-            tasks[place.group].judge_view(
-                groups[place.group].completions[place.member].answer
-            )
-            for place in draw.asked
+        draw = self.auditor.draw(source, step, [group.results for group in groups])
+        answers = [
+            [completion.answer for completion in group.completions] for group in groups
         ]
-        return Audit(draw, tasks, self.judge.submit(views))
+        return Audit(draw, tasks, self.judge.submit(draw.views(tasks, answers)))
 
     def finish(self, audit: Audit) -> AuditRow:
         """Wait for the audits, add them to the test and write their row.

@@ -14,7 +14,7 @@ import numpy as np
 import structlog
 
 import rubric_core as core
-from rubric_core import JudgeResult, Outcome, Rubric, Task
+from rubric_core import Answer, JudgeResult, JudgeView, Outcome, Rubric, Task
 from rubric_judge.statistics.drift import DriftTest
 from rubric_judge.ui.page.tables import counted
 from rubric_train_openrlhf.config.sections import AuditConfig
@@ -72,6 +72,15 @@ class Draw:
             place
             for place, result in self.training.items()
             if result.outcome is Outcome.SCORED
+        ]
+
+    def views(
+        self, tasks: Sequence[Task], answers: Sequence[Sequence[Answer]]
+    ) -> list[JudgeView]:
+        """Return what the audit judge reads, of the tasks and answers of all groups."""
+        return [
+            tasks[group].judge_view(answers[group][member])
+            for group, member in self.asked
         ]
 
     def pairs(self, audits: Sequence[JudgeResult]) -> dict[Place, Pair]:
@@ -255,32 +264,36 @@ class Auditor:
             return None
         return max(with_onset, key=lambda stream: stream.test.log_evidence).onset
 
-    def places(
-        self, source: AuditSource, step: int, *, groups: int, size: int
-    ) -> list[Place]:
+    def draw(
+        self, source: AuditSource, step: int, results: Sequence[Sequence[JudgeResult]]
+    ) -> Draw:
         """Draw the responses that are audited; the same in every held-out pass.
 
         Args:
             source: what the responses are of.
             step: of the training.
-            groups: number of prompts or questions.
-            size: responses to each.
+            results: of the training judge, of each response to each prompt or question.
         """
         config = self.config
+        groups = len(results)
+        size = len(results[0])
         if source == "training":
-            return training_places(
+            places = training_places(
                 self._seed,
                 step,
                 prompts=groups,
                 group_size=size,
                 frac=config.training_frac,
             )
-        chosen = heldout_questions(
-            self._seed, questions=groups, frac=config.heldout_frac
-        )
-        return [
-            Place(question, sample) for question in chosen for sample in range(size)
-        ]
+        else:
+            chosen = heldout_questions(
+                self._seed, questions=groups, frac=config.heldout_frac
+            )
+            places = [
+                Place(question, sample) for question in chosen for sample in range(size)
+            ]
+        training = {place: results[place.group][place.member] for place in places}
+        return Draw(source, step, training)
 
     def note(
         self,
