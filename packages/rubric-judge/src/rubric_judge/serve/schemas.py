@@ -155,7 +155,7 @@ class Judgement(ClosedRow):
     trace: TraceRecord | None = Field(
         default=None, exclude_if=lambda trace: trace is None
     )
-    """What was judged of a trajectory; not there for a response of one text."""
+    """The parts of a trajectory that were judged; not there for a response of one text."""
 
     @classmethod
     def of(

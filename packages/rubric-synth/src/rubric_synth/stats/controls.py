@@ -38,7 +38,7 @@ _Words = Mapping[str, Sequence[str]]
 
 
 class ControlAnswer(NamedTuple):
-    """What a control answers a task with."""
+    """Answer of a control to a task."""
 
     control: str
     """Name of the control."""

@@ -119,8 +119,8 @@ def _marks(task: Task) -> dict[tuple[str, str], str]:
         }
     )
     prompt = load_prompt("shared_prefix").render(view, passage_chars=_PASSAGE_CHARS)
-    found = _END.findall(prompt.user)
-    return {(label, number): mark for label, number, mark in found}
+    ends = _END.findall(prompt.user)
+    return {(label, number): mark for label, number, mark in ends}
 
 
 TRACE_FAMILIES: Mapping[str, TraceFamily] = {
