@@ -84,6 +84,13 @@ BENCHMARKS = (
         ("numpy", "scipy", "pydantic"),
     ),
     Benchmark(
+        "view_scale",
+        "time until the page of [10,000 answers by two judges](judge/view.md) is open, filtered,"
+        " sorted, searched or shows a sample, the slowest of them, in Chromium, by the keyboard, wide and"
+        " narrow, light and dark, over the 2 s that it may take",
+        ("playwright",),
+    ),
+    Benchmark(
         "criteria_scale",
         "CPU-seconds of [`rubric-train criteria`](train/criteria.md) on 500 steps of 2,048"
         " responses, six criteria each",

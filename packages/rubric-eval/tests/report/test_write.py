@@ -95,6 +95,24 @@ def test_an_evaluation_that_did_not_end_well_is_not_reported(
     assert not (tmp_path / "held" / "tables").exists()
 
 
+def test_what_meets_every_criterion_is_no_control_to_be_beaten(
+    folders: Folders, tmp_path: Path
+) -> None:
+    right, shuffled = "control_right_in_other_words", "control_shuffled"
+    folders.heldout(**SMALL, models=("base", "grpo", shuffled, right))
+
+    text = write_report(ReportSources((tmp_path / "held",))).page.read_text("utf-8")
+    head = text[: text.index('id="heldout"')]
+    warned = text.partition('<ul class="warnings">')[2].partition("</ul>")[0]
+
+    assert f"strongest control, {shuffled}" in head
+    assert right in text
+    assert right not in head + warned
+    # One scale a page: rewards are in per cent, and one judge is not compared.
+    assert "out of 10" not in text
+    assert "Reward of each model" in text
+
+
 def test_missing_scores_are_not_reported(folders: Folders, tmp_path: Path) -> None:
     folder = folders.heldout(**SMALL)
     path = folder.scores("gpt-oss-20b", "sft", 0)

@@ -1,10 +1,14 @@
 """A table as Markdown and LaTeX: names that are markup, numbers that round, the best in bold."""
 
+from pathlib import Path
+
 import pytest
 
+from rubric_judge.ui.page.rendering import write_plain_page
 from rubric_judge.ui.page.tables import (
     Cell,
     Column,
+    Report,
     Row,
     Table,
     latex,
@@ -80,3 +84,47 @@ def test_latex_is_a_table_of_its_own() -> None:
     assert r"a\_b & $50.0\;{\scriptstyle [10.0, 90.0]}$ \\" in text
     assert r"c & -- \\" in text
     assert text.count("{") == text.count("}")
+
+
+def test_rows_beside_the_competition_are_not_bold() -> None:
+    table = _table(("model", 0.5), ("other", 0.4), ("control", 0.9))
+    roles = ("main", "main", "")
+    rows = [
+        row.model_copy(update={"role": role, "group": role and "models"})
+        for row, role in zip(table.rows, roles, strict=True)
+    ]
+    dots = table.model_copy(update={"look": "dots", "rows": tuple(rows)})
+
+    assert [dots.is_best(row, 0) for row in dots.rows] == [True, False, False]
+    more = rows[2].model_copy(update={"cells": (Cell(value=0.1),)})
+    dots = dots.model_copy(update={"rows": (*rows, more)})
+    assert not dots.is_best(rows[2], 0)
+
+
+def test_pages_keep_parts_words_and_per_cents_in_their_places(tmp_path: Path) -> None:
+    words = "most of the weight: it meets every criterion"
+    write_plain_page(_Told(text=words), tmp_path / "page.html")
+
+    text = (tmp_path / "page.html").read_text("utf-8")
+    assert "95.5\N{NO-BREAK SPACE}% of it" in text
+    assert '<span class="part">  ordinal</span>' in text
+    assert f'<td class="words">{words}</td>' in text
+    assert "<td>0.84</td>" in text
+
+
+class _Told(Report):
+    text: str
+
+    @property
+    def heading(self) -> str:
+        return "Heading"
+
+    def summary(self) -> str:
+        return "95.5 % of it"
+
+    def method(self) -> str:
+        return ""
+
+    def tables(self) -> list[Table]:
+        rows = [("all", self.text), ("  ordinal", "0.84")]
+        return [Table.from_texts("Title", ("", "value"), rows)]

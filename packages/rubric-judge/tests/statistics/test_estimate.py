@@ -67,3 +67,10 @@ def test_reports_hold_an_estimate_as_they_did() -> None:
 def test_a_record_of_a_mean_is_an_estimate() -> None:
     record = MeanRecord.model_validate({"mean": 0.5, "n": 3})
     assert record.estimate == Estimate(0.5, n=3)
+
+
+def test_a_number_that_rounds_to_zero_has_no_sign() -> None:
+    estimate = Estimate(value=-0.0004, low=-0.004, high=1.0)
+
+    assert estimate.text(".2f") == "0.00 [0.00, 1.00]"
+    assert estimate.text("+.3f") == "0.000 [−0.004, +1.000]"

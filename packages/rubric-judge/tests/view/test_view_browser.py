@@ -183,6 +183,16 @@ def test_people_stand_beside_the_judges(visit: Callable[..., Page]) -> None:
     assert "it is a sum found in neither text" in table
 
 
+def test_scores_of_the_list_are_named_in_their_order(
+    visit: Callable[..., Page],
+) -> None:
+    page = visit(people={"names": {"Anna": 1.0}})
+
+    said = page.locator(".legend-of-scores").inner_text()
+    assert said.startswith("Scores in the list, from the top: one, two, people;")
+    assert len(texts(page, ".item:first-child .scores b")) == 3
+
+
 def test_the_page_can_be_used_by_keyboard(visit: Callable[..., Page]) -> None:
     page = visit(width=390)
     order: list[str] = []

@@ -392,7 +392,7 @@ def criteria(
 
     with Progress.of(app.name[0]) as progress, progress.phase("reading the judgements"):
         report = run_criteria(folder, by=by, last=last, calibration=calibration)
-    print_report(report)
+    print_report(report, [folder])
     if json_out is not None:
         write_json(json_out, report)
     return 0 if report.cells else command.FAILED

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
 
 from rubric_judge.ui.page.charts import Chart
 from rubric_train_openrlhf.report.charts import MAX_PARTS, sections
+from rubric_train_openrlhf.report.page import write_report
 from rubric_train_openrlhf.report.reading import read_run
 from rubric_train_openrlhf.run.records import ClusterStep
 
@@ -124,3 +126,29 @@ def test_a_criterion_has_one_colour_in_both_charts(
         for key in ("criteria", "criteria-validation")
     ]
     assert roles[0] == roles[1]
+
+
+def _written(run_dir: Path, **fields: float) -> str:
+    """Write the page of a run whose steps have these fields."""
+    path = run_dir / "metrics.jsonl"
+    rows = [json.loads(line) | fields for line in path.read_text("utf-8").splitlines()]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return write_report(run_dir).read_text("utf-8")
+
+
+def test_charts_of_zeros_are_named_and_not_drawn(make_run: Callable[..., Path]) -> None:
+    run = make_run(steps=4, prompts=1, group=2)
+
+    text = _written(run, invalid_frac=0.0, unavailable_frac=0.0)
+
+    assert "<h3>Judgements without a score</h3>" not in text
+    assert "0 at every step, and not drawn: Judgements without a score" in text
+
+
+def test_a_divergence_that_was_not_measured_is_not_shown(
+    make_run: Callable[..., Path],
+) -> None:
+    run = make_run(steps=4, prompts=1, group=2)
+
+    assert "KL to" not in _written(run, kl=0.0)
+    assert _written(run, kl=0.1).count("KL to") > 1

@@ -358,6 +358,8 @@ def test_comparison_shows_stages_controls_differences_and_claim(
     (run / "comparison.json").write_text(json.dumps(comparison), encoding="utf-8")
     _, page = _written(run)
     head, _, rest = page.text.partition("Finished: 1 step")
+    assert "45.2\N{NO-BREAK SPACE}%." in head
+    head = head.replace("\N{NO-BREAK SPACE}", " ")
     assert comparison["result"] in head  # before any other figure
     assert comparison["claim"] in rest
     for shown in (

@@ -68,7 +68,8 @@ def test_the_page_tells_its_result_first_and_leads_to_the_runs(
     page = write_runs_report(runs)
     assert page == runs[0].parent / "runs.html"
     text = page.read_text(encoding="utf-8")
-    assert text.index(result(found)) < text.index("Best validation reward</th>")
+    sentence = result(found).replace(" %", "\N{NO-BREAK SPACE}%")
+    assert text.index(sentence) < text.index("Best validation reward</th>")
     assert '<a href="a/report.html">a</a>' in text
     assert "b/report.html" not in text  # it has none
     assert write_runs_report(runs).read_text(encoding="utf-8") == text

@@ -7,6 +7,7 @@ from rubric_eval.comparison import Part, results
 from rubric_eval.findings.measuring import Findings, Signs
 from rubric_eval.findings.studies import Reliability
 from rubric_eval.heldout.table import JudgePair
+from rubric_eval.records.run import CONTROL
 from rubric_eval.report.tables import (
     CONTROL_GROUP,
     HELDOUT,
@@ -54,6 +55,10 @@ def _scanned(
     return table.model_copy(update=update)
 
 
+_RIGHT = f"{CONTROL}_right_in_other_words"
+"""The control that every model should fall short of: what somebody wrote to meet all criteria."""
+
+
 def result(findings: Findings) -> str:
     """Say what the last model earns against the best of the others, and the strongest control.
 
@@ -66,7 +71,7 @@ def result(findings: Findings) -> str:
     controls = {
         control.model: control
         for control in findings.controls
-        if control.judge == judge
+        if control.judge == judge and control.model != _RIGHT
     }
     last = list(models.values())[-1]
     questions = counted(last.n, "held-out question")
@@ -100,7 +105,7 @@ def control_warnings(findings: Findings) -> list[str]:
     pairs = (
         (control, last[control.judge])
         for control in findings.controls
-        if control.judge in last
+        if control.judge in last and control.model != _RIGHT
     )
     return [
         f"{score.model} ({CONTROLS[score.model.partition('_')[2]]}) earns "
@@ -112,7 +117,7 @@ def control_warnings(findings: Findings) -> list[str]:
 
 
 def judge_bars(table: Table, level: str) -> Bars:
-    """Every model under every judge."""
+    """Every model under every judge, in per cent as all rewards of the page."""
     several = len(table.columns) > 1
     each = " under each judge" if several else ""
     all_bars: list[Bar] = []
@@ -122,7 +127,7 @@ def judge_bars(table: Table, level: str) -> Bars:
             all_bars.append(
                 Bar(
                     name,
-                    written(score.value, "tenths"),
+                    f"{written(score.value, 'percent')} %",
                     score.value or 0.0,
                     note=column.title if several else "",
                     role=f"m{number % 8 + 1}",
@@ -133,8 +138,8 @@ def judge_bars(table: Table, level: str) -> Bars:
             )
             name = ""  # only the first bar of a model has its name
     return Bars(
-        "Judge comparison",
-        f"Mean rubric reward out of 10 of each model{each}, with its {level} interval.",
+        "Judge comparison" if several else "Reward of each model",
+        f"Mean rubric reward of each model{each}, with its {level} interval.",
         tuple(all_bars),
     )
 

@@ -82,7 +82,7 @@ def criteria(  # noqa: PLR0913  # each is an option of the command
                 noise=noise,
             )
             report = finish(report, log.all_notes())
-    print_report(report)
+    print_report(report, logs, tasks)
     if json_out is not None:
         write_json(json_out, report)
     return 0 if report.cells else FAILED

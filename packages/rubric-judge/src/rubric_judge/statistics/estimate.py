@@ -62,15 +62,21 @@ class Estimate:
 
     def text(self, form: str = ".2f") -> str:
         """Write the estimate for people, with a true minus sign; None is a dash."""
-        value = "–" if self.value is None else format(self.value, form)
+        value = "–" if self.value is None else _signed(self.value, form)
         if self.low is not None and self.high is not None and self.low < self.high:
-            value = f"{value} [{self.low:{form}}, {self.high:{form}}]"
+            value = f"{value} [{_signed(self.low, form)}, {_signed(self.high, form)}]"
         elif self.no_interval:
             value = f"{value} [{self.no_interval}]"
         return value.replace("-", "−")
 
     def __format__(self, form: str) -> str:
         return self.text(form or ".2f")
+
+
+def _signed(value: float, form: str) -> str:
+    """Write a number; one that rounds to zero has no sign."""
+    text = format(value, form)
+    return text if any(digit in "123456789" for digit in text) else text.lstrip("-+")
 
 
 UNKNOWN = Estimate(value=None)

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from math import nan
+from math import isfinite, nan
 from typing import Any, Literal
 
 from rubric_core.files import toml_beside
@@ -71,6 +71,17 @@ def sections(
         heading = fields.pop("heading")
         charts[heading] = (*charts.get(heading, ()), Chart(**fields))
     return charts
+
+
+def is_flat(chart: Chart) -> bool:
+    """Return whether a chart would show nothing but zeros."""
+    values = [value for series in chart.series for value in series.values]
+    return not any(value != 0 for value in values if isfinite(value))
+
+
+def is_measured(rows: Iterable[MetricsRow]) -> bool:
+    """Return whether the divergence from the reference policy was; without weight it is not."""
+    return any(row.kl != 0 for row in rows)
 
 
 def _link(entry: Mapping[str, Any], series: Series) -> str:

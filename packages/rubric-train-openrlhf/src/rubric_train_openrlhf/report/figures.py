@@ -6,6 +6,7 @@ from statistics import fmean
 from rubric_core.files import toml_beside
 from rubric_judge.ui.page.figures import Figure
 from rubric_judge.ui.page.tables import Form, counted, written
+from rubric_train_openrlhf.report.charts import is_measured
 from rubric_train_openrlhf.report.reading import Run
 from rubric_train_openrlhf.run.records import MetricsRow
 
@@ -51,9 +52,11 @@ def training_figures(metrics: Sequence[MetricsRow]) -> list[Figure]:
         after = fmean(getattr(row, field) for row in tail)
         return Figure(label, after, "" if alone else before, window, form)
 
-    kl = Figure("KL to reference", f"{metrics[-1].kl:.3g}", note="last step")
     figures = [figure(*arguments) for arguments in _OF_STEPS]
-    return [*figures, kl]
+    if is_measured(metrics):
+        kl = f"{metrics[-1].kl:.3g}"
+        figures.append(Figure("KL to reference", kl, note="last step"))
+    return figures
 
 
 def cut_note(run: Run) -> str:

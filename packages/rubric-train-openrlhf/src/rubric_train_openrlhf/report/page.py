@@ -14,7 +14,7 @@ from rubric_judge.ui.page.rendering import inert_json, render_page
 from rubric_judge.ui.page.tables import Table, counted
 from rubric_train_openrlhf.config.sections import leaves
 from rubric_train_openrlhf.report.audit import audit_sections
-from rubric_train_openrlhf.report.charts import sections
+from rubric_train_openrlhf.report.charts import is_flat, sections
 from rubric_train_openrlhf.report.contrast import (
     KnownQuestion,
     known_questions,
@@ -71,6 +71,8 @@ class PageContext:
     """Charts by the heading that they stand under."""
     charts: Sequence[Chart]
     """The same, without headings."""
+    flat: Mapping[str, str]
+    """Titles of the charts that would show zeros alone, by heading."""
     criteria: CriteriaSection | None
     """The life of each criterion; None for a run without judgements."""
     viewer: str
@@ -155,6 +157,15 @@ def _context(run_dir: Path, reveal: Revealed | None, viewer: str) -> PageContext
     tasks = None if reveal is None else revealed_tasks(run.config, reveal.files)
     rollouts = excerpt(run_dir, best_step=best_step, notes=run.notes, tasks=tasks)
     charts_by_heading = _charts(run_dir, run, leads=bool(rollouts.rows))
+    flat: dict[str, str] = {}
+    for heading, charts in charts_by_heading.items():
+        titles = [chart.title for chart in charts if _is_named_only(chart)]
+        if titles:
+            flat[heading] = "; ".join(titles)
+    charts_by_heading = {
+        heading: tuple(chart for chart in charts if not is_flat(chart))
+        for heading, charts in charts_by_heading.items()
+    }
     if note := cut_note(run):
         run.notes.append(note)
     criteria = criteria_section(run_dir, viewer=viewer)
@@ -169,6 +180,7 @@ def _context(run_dir: Path, reveal: Revealed | None, viewer: str) -> PageContext
         figures=[*heldout_figures(run), *training_figures(run.metrics)],
         sections=charts_by_heading,
         charts=[chart for charts in charts_by_heading.values() for chart in charts],
+        flat=flat,
         criteria=criteria,
         viewer=viewer,
         steps=_steps_table(run.metrics, leads=bool(rollouts.rows)),
@@ -201,6 +213,11 @@ def _charts(run_dir: Path, run: Run, *, leads: bool) -> dict[str, tuple[Chart, .
         heading: tuple(next(scaled) for _ in charts)
         for heading, charts in by_heading.items()
     }
+
+
+def _is_named_only(chart: Chart) -> bool:
+    """Return whether a chart of zeros is named in place of it; a divergence of zeros is none."""
+    return is_flat(chart) and chart.key != "kl"
 
 
 def _steps_table(metrics: Sequence[MetricsRow], *, leads: bool) -> Table:

@@ -14,7 +14,7 @@ from rubric_judge.ui.page.links import AT_STEP, link_to, linked
 from rubric_judge.ui.page.rendering import render_page
 from rubric_judge.ui.page.tables import Cell, Row, Table, written
 from rubric_train_openrlhf.config.sections import leaves
-from rubric_train_openrlhf.report.charts import series_of
+from rubric_train_openrlhf.report.charts import is_flat, is_measured, series_of
 from rubric_train_openrlhf.report.reading import Run, read_run
 from rubric_train_openrlhf.run.writing import write_text
 
@@ -154,8 +154,9 @@ def run_charts(
                 line = replace(line, link=link_to(pages[name], step=AT_STEP))
             if line.values:
                 series.append(line)
-        if series:
-            charts.append(Chart(**fields, series=tuple(series)))
+        chart = Chart(**fields, series=tuple(series))
+        if not is_flat(chart):
+            charts.append(chart)
     return on_one_scale(charts)
 
 
@@ -173,7 +174,7 @@ def _cells(run: Run) -> tuple[Cell, ...]:
         Cell(value=run.best.step if run.best else None),
         Cell(value=last.reward_mean if last else None),
         Cell(value=last.zero_reward_frac if last else None),
-        Cell(value=last.kl if last else None),
+        Cell(value=last.kl if last and is_measured(run.metrics) else None),
         Cell(value=len(run.metrics)),
         Cell(text=run.summary.status),
     )

@@ -20,6 +20,9 @@ ControlName = Literal[
     "reference", "right_in_other_words", "false_in_the_same_words", "weak", "off_topic"
 ]
 
+REFERENCE_ABOVE_WEAK = "reference above weak"
+"""Row of the tasks in which the reference answer earns more than a weak one."""
+
 
 @dataclass(frozen=True)
 class Control:

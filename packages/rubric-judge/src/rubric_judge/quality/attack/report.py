@@ -5,6 +5,7 @@ from pathlib import Path
 from matplotlib.ticker import PercentFormatter
 
 from rubric_core.files import toml_beside
+from rubric_judge.quality.attack.plan import REFERENCE_ABOVE_WEAK
 from rubric_judge.ui.page import charts, pictures
 from rubric_judge.ui.page.tables import Part, Report, Table, counted
 
@@ -166,7 +167,7 @@ def _controls(report: AttackReport) -> Table:
     if not report.separable:
         return table
     told_apart = f"{report.separated} of {report.separable} tasks"
-    row = ("reference above weak", "every task", told_apart, "")
+    row = (REFERENCE_ABOVE_WEAK, "every task", told_apart, "")
     return Table.from_texts(table.title, table.header, (*table.texts, row))
 
 

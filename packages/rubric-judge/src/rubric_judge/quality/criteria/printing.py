@@ -6,12 +6,20 @@ from pathlib import Path
 from rubric_core.files import write_text
 from rubric_judge.quality.calibration.record import read_calibration
 from rubric_judge.quality.criteria.report import CriteriaReport
-from rubric_judge.ui.console.command import console, print_tables, say_on_stderr
+from rubric_judge.ui.console.command import (
+    console,
+    print_tables,
+    say_on_stderr,
+    typed_command,
+)
 
 _NOTHING = (
     "No group holds two answers that were scored, so that there was nothing to compare: spread, "
     "dead, held down and gradient are of groups"
 )
+
+_OURS = ("run", "ledger", "judged")
+"""Formats of files of the judge's side, beside which a page of judgements is written."""
 
 
 def finish(report: CriteriaReport, notes: Sequence[str]) -> CriteriaReport:
@@ -43,16 +51,47 @@ def noise_of(calibration: Path | None) -> dict[str, float]:
     }
 
 
-def print_report(report: CriteriaReport) -> None:
-    """Print the tables on standard output, and the notes on standard error."""
+def print_report(
+    report: CriteriaReport, logs: Sequence[Path], tasks: Sequence[Path] = ()
+) -> None:
+    """Print the tables on standard output, and the notes on standard error.
+
+    Args:
+        report: the figures.
+        logs: what they are of, for the command that shows the answers behind a row.
+        tasks: files of the tasks, for the same.
+    """
     console().print(f"{report.summary()}\n", markup=False, soft_wrap=True)
     more = len(report.rows) - len(report.table_shown().rows)
     footer = report.method()
     if more > 0:
         footer = f"{more} rows more are in --json. {footer}"
     print_tables(report.tables(), footer=footer)
+    if report.rows:
+        command = samples_command(report.source, logs, tasks)
+        name = "" if report.by == "prompt" else f"#criterion={report.rows[0].name}"
+        where = f", whose page opens there at {name}" if name else ""
+        console().print(
+            f"\nanswers behind a row: {command}{where}", markup=False, soft_wrap=True
+        )
     for note in report.notes:
         say_on_stderr(note)
+
+
+def samples_command(source: str, logs: Sequence[Path], tasks: Sequence[Path]) -> str:
+    """Return the command that shows the answers of a log.
+
+    Args:
+        source: format of the log.
+        logs: the log.
+        tasks: files of its tasks.
+    """
+    words = ["view", *map(str, logs)]
+    for path in tasks:
+        words += ["--tasks", str(path)]
+    if source not in _OURS:
+        words += ["--out", "judgements.html"]
+    return typed_command("rubric-judge", words)
 
 
 def write_json(path: Path, report: CriteriaReport) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from rubric_core import Grounding, JudgeResult, JudgeView, Task
-from rubric_judge.quality.attack.plan import AttackPlan
+from rubric_judge.quality.attack.plan import REFERENCE_ABOVE_WEAK, AttackPlan
 from rubric_judge.quality.reliability.ratings import Rating
 from rubric_judge.quality.view.joining import MOST_JUDGES, Samples, joined
 from rubric_judge.quality.view.samples import (
@@ -106,4 +106,6 @@ def attack_leads(page: str, samples: Samples) -> Leads:
         row = sample.first
         names[row.place] = link_to(page, sample=sample.name)
         names[row.part] = link_to(page, part=row.part, sort="reward-down")
+    if "weak" in names:
+        names[REFERENCE_ABOVE_WEAK] = names["weak"]
     return Leads(page, names, link_to(page, sort="reward-down"))

@@ -28,6 +28,7 @@ _UNSEEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff"
     "\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
 )
+_PERCENT = re.compile(r"(?<=\d) %")
 _MARK = "[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff]"
 _STACKED = re.compile(f"({_MARK}{{3}}){_MARK}+")
 """More marks over one letter than any language writes; they would cover the lines beside it."""
@@ -160,8 +161,14 @@ def _readings(charts: Sequence[Chart]) -> Markup:
     return inert_json({chart.key: readings(chart) for chart in charts})
 
 
+def _unbroken(text: str) -> str:
+    """Keep a number and its per cent sign on one line."""
+    return _PERCENT.sub("\N{NO-BREAK SPACE}%", text)
+
+
 _FILTERS = {
-    "visible": visible, "written": written, "bounds": bounds, "readings": _readings,
+    "visible": visible, "unbroken": _unbroken, "written": written, "bounds": bounds,
+    "readings": _readings,
 }  # fmt: skip
 
 

@@ -235,10 +235,14 @@ class Table(Part):
         return f"{100 * (value - low) / (high - low):.3f}%"
 
     def is_best(self, row: Row, at: int) -> bool:
-        """Return whether a cell is bold: the highest as written, unless all are equal."""
+        """Return whether a cell is bold: the highest as written, unless all are equal.
+
+        Rows with a hollow dot, such as controls, are beside the competition.
+        """
         mine = row.cells[at].value
         form = self.columns[at].form
-        if mine is None or not self.columns[at].is_ranked:
+        is_hollow = self.look == "dots" and not row.role
+        if mine is None or is_hollow or not self.columns[at].is_ranked:
             return False
         values = (peer.cells[at].value for peer in self.groups[row.group])
         peers = [value for value in values if value is not None]
