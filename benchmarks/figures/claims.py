@@ -86,7 +86,7 @@ BENCHMARKS = (
     Benchmark(
         "view_scale",
         "time until the page of [10,000 answers by two judges](judge/view.md) is open, filtered,"
-        " sorted, searched or shows a sample, the slowest of them, in Chromium, by the keyboard, wide and"
+        " sorted, searched or shows a sample, the slowest, in Chromium, by the keyboard, wide and"
         " narrow, light and dark, over the 2 s that it may take",
         ("playwright",),
     ),

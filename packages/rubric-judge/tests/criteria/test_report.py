@@ -1,6 +1,8 @@
 """What is said of a criterion, and what the command prints and writes."""
 
 import json
+import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -8,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from rubric_judge.cli import main
 from rubric_judge.quality.criteria.report import CriteriaReport, CriterionLife
 
 
@@ -162,6 +165,26 @@ def test_the_command_prints_a_table_and_writes_every_figure(tmp_path: Path) -> N
         "cost": 0,
     }
     assert written.notes
+
+
+def test_the_command_that_is_named_shows_the_answers_behind_a_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = {"input": "p", "output": "y", "gts": "t", "score": 1.0, "step": 1}
+    rows = [{**row, "names": 1.0, "cost": float(number)} for number in range(2)]
+    text = "".join(json.dumps(row) + "\n" for row in rows)
+    (tmp_path / "1.jsonl").write_text(text, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+
+    (line,) = re.findall("answers behind a row: (.*)", run("1.jsonl").stdout)
+
+    command, _, address = line.partition(", whose page opens there at ")
+    assert address == "#criterion=cost"
+    monkeypatch.setattr(sys, "argv", shlex.split(command))
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert not ended.value.code
+    assert '"cost"' in (tmp_path / "judgements.html").read_text("utf-8")
 
 
 def test_the_command_ends_with_1_where_nothing_could_be_compared(

@@ -240,6 +240,7 @@ def test_the_command(make_run: Callable[..., Path], tmp_path: Path) -> None:
     )
     assert written == run_criteria(run)
     assert "purpose_named" in done.stdout
+    assert f"answers behind a row: rubric-judge view {run}, whose" in done.stdout
 
 
 def test_on_the_private_page_a_criterion_leads_to_its_judgements(
