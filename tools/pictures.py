@@ -35,7 +35,7 @@ class Picture(NamedTuple):
 
 
 PICTURES: Final = {
-    "report": Picture("training", width=1100, height=700),
+    "report": Picture("training", width=1100, height=830),
     "answers": Picture("training", part=".same-questions"),
     "stats": Picture("statistics"),
     "evaluation": Picture("evaluation"),

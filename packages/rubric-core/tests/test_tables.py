@@ -26,6 +26,10 @@ from rubric_core.formats.columns import PARTS
 from rubric_core.formats.draft import NO_PASSAGE
 
 HEAD = "question,criterion,weight"
+NO_ID = (
+    "no column is the id: criteria are c1, c2, … of each question, and results by "
+    "criterion put those of one number together"
+)
 ROD = "Why does a rod grow?"
 ICE = "Why does ice float?"
 
@@ -82,6 +86,7 @@ def test_rows_of_a_question_become_one_task(write: Write) -> None:
         "column 'Model answer' is read as the reference",
         "column 'Grounding' is read as the passage",
         "rows without a question, as below a merged cell, read as of the question above: 1",
+        NO_ID,
     ]
 
 
@@ -321,6 +326,18 @@ def test_a_formula_that_adds_up_its_column_is_a_total(tmp_path: Path) -> None:
 
     assert [c.description for c in found.task.rubric] == ["a", "b", "c"]
     assert "not read, for it is a total and no criterion: row 4" in notes
+
+
+def test_criteria_without_ids_are_said_to_be_counted_together(write: Write) -> None:
+    (_, of_one) = _read(write(f"{HEAD}\nQ?,a,1\n,b,2\n"))
+    (_, without) = _read(write(f"{HEAD}\nQ?,a,1\nR?,b,2\n"))
+    (_, named) = _read(write(f"{HEAD},id\nQ?,a,1,x\nR?,b,2,y\n"))
+
+    assert [NO_ID in notes for notes in (of_one, without, named)] == [
+        False,
+        True,
+        False,
+    ]
 
 
 @pytest.mark.parametrize(

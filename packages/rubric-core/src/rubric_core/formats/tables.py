@@ -103,6 +103,11 @@ def read_table(
     groups = reader.groups()
     for note in (*_header_notes(sheet, header), *reader.notes()):
         on_note(note)
+    if len(groups) > 1 and not header.has("id"):
+        on_note(
+            "no column is the id: criteria are c1, c2, … of each question, and results by "
+            "criterion put those of one number together"
+        )
     for group in groups:
         error = group.error or reader.error_of(group)
         yield error or (group.draft(), Fields(group.read, group.left_out))
