@@ -173,7 +173,7 @@ def _answered(run: Path, folder: Path) -> tuple[Path, Path]:
 
 def _judge(folder: Path) -> Path:
     path = folder / "judge.yaml"
-    path.write_text("type: lexical\n", encoding="utf-8")
+    path.write_text("type: claims\n", encoding="utf-8")
     return path
 
 
