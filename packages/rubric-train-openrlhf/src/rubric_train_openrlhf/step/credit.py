@@ -74,7 +74,9 @@ class Crediting:
             UnavailableRewardError: a judge was not reached and on_unavailable is "raise".
         """
         rewards, shaped_PG = self._shaped(results_PG, tasks_P, sizes)
-        return self._informative(rewards, shaped_PG).tolist()
+        return earned.informative(
+            rewards, shaped_PG, estimator=self.config.advantage
+        ).tolist()
 
     def of_step(
         self,
@@ -102,6 +104,9 @@ class Crediting:
         """
         rubrics_P = [self.admission.rubric(task.rubric) for task in tasks_P]
         rewards, shaped_PG = self._shaped(results_PG, tasks_P, sizes)
+        informative_P = earned.informative(
+            rewards, shaped_PG, estimator=self.config.advantage
+        )
         taught, moved = earned.reweighted_rewards(
             rewards, [task.task_id for task in tasks_P], step=step, config=self.config
         )
@@ -113,7 +118,7 @@ class Crediting:
         credit = earned.assign_credit(
             taught, taught_PG, estimator=self.config.advantage
         )
-        figures = self._figures(results_PG, tasks_P, rewards, shaped_PG, dropped_PG)
+        figures = self._figures(results_PG, tasks_P, rewards, informative_P, dropped_PG)
         for_policy = StepCredit(
             rewards_PG=rewards.rewards_PG,
             shaped_PG=shaped_PG,
@@ -185,25 +190,17 @@ class Crediting:
             rewards.rewards_PG, sizes, config=self.config
         )
 
-    def _informative(self, rewards: Rewards, shaped_PG: FloatArray) -> BoolArray:
-        if self.config.advantage.reads_rewards:
-            return earned.informative_groups(shaped_PG, rewards.valid_PG)
-        return earned.informative_criteria(
-            rewards.z_PGM, rewards.weights_PM, rewards.valid_PG
-        )
-
     def _figures(
         self,
         results_PG: Results,
         tasks_P: Tasks,
         rewards: Rewards,
-        shaped_PG: FloatArray,
+        informative_P: BoolArray,
         dropped_PG: Results,
     ) -> JudgingFigures:
         rubrics_P = [task.rubric for task in tasks_P]
         admission = self.admission
         admitted_P = [admission.rubric(rubric) for rubric in rubrics_P]
-        informative = int(self._informative(rewards, shaped_PG).sum())
         judged = [*chain.from_iterable(results_PG), *chain.from_iterable(dropped_PG)]
         withheld = None
         if admission.factors:
@@ -220,7 +217,8 @@ class Crediting:
             ),
             invalid_frac=outcome_frac(judged, Outcome.INVALID),
             unavailable_frac=outcome_frac(judged, Outcome.UNAVAILABLE),
-            degenerate_group_frac=1.0 - informative / (len(tasks_P) + len(dropped_PG)),
+            degenerate_group_frac=1.0
+            - int(informative_P.sum()) / (len(tasks_P) + len(dropped_PG)),
             by_fallback=by_fallback(judged),
             withheld_weight_frac=withheld,
         )

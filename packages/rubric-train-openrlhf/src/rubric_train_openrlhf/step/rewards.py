@@ -142,6 +142,7 @@ def reweighted_rewards(
     weighting = config.rubric_weights
     if weighting is None:
         return rewards, None
+    shares_PM = shares(rewards.weights_PM, axes="PM")
     factors_PM = np.ones_like(rewards.weights_PM)
     if weighting.by == "contrast":
         factors_PM = contrast_factors(
@@ -159,7 +160,6 @@ def reweighted_rewards(
             dropout=weighting.dropout,
             generator=np.random.default_rng(seed),
         )
-    shares_PM = shares(rewards.weights_PM, axes="PM")
     moved_PM = moved_shares(rewards.weights_PM, factors_PM)
     moved_P = (moved_PM != shares_PM).any(axis=1)
     sums_PG = np.nansum(moved_PM[:, None, :] * rewards.z_PGM, axis=2)
@@ -202,6 +202,24 @@ def shaped_rewards(
             buffer=shaping.length_penalty.buffer_tokens,
         )
     return shaped_PG
+
+
+def informative(
+    rewards: Rewards, shaped_PG: FloatArray, *, estimator: estimators.AdvantageEstimator
+) -> BoolArray:
+    """Tell groups with a spread of what an estimator reads from those without.
+
+    Args:
+        rewards: rewards by the judge, with the criterion scores.
+        shaped_PG: rewards with penalties, [P, G].
+        estimator: estimator with its settings.
+
+    Returns:
+        Shape [P], by the rewards with penalties, or by the scores of any criterion.
+    """
+    if estimator.reads_rewards:
+        return informative_groups(shaped_PG, rewards.valid_PG)
+    return informative_criteria(rewards.z_PGM, rewards.weights_PM, rewards.valid_PG)
 
 
 def informative_groups(rewards_PG: FloatArray, valid_PG: BoolArray) -> BoolArray:

@@ -161,10 +161,8 @@ def unjudged_rows(record: DistilledStep, group_size: int) -> list[RolloutRow]:
     rollouts: list[RolloutRow] = []
     for row, answer in enumerate(record.answers):
         prompt, member = divmod(row, group_size)
-        name = records.row_id(step=record.step, prompt=prompt, response=member)
-        rollouts.append(
-            _rollout_row(name, record.step, answer, reward=None, outcome=UNJUDGED)
-        )
+        at = (record.step, prompt, member)
+        rollouts.append(_rollout_row(at, answer, reward=None, outcome=UNJUDGED))
     return rollouts
 
 
@@ -173,11 +171,17 @@ UNJUDGED = "unjudged"
 
 
 def _rollout_row(
-    name: str, step: int, answer: TrainedAnswer, *, reward: float | None, outcome: str
+    at: tuple[int, int, int],
+    answer: TrainedAnswer,
+    *,
+    reward: float | None,
+    outcome: str,
 ) -> RolloutRow:
+    """Return the row of a response; `at` is its step, its prompt, and its place in the group."""
+    step, prompt, response = at
     (written, (judged, thought, _)) = answer.completion
     return RolloutRow(
-        id=name,
+        id=records.row_id(step=step, prompt=prompt, response=response),
         step=step,
         task_id=answer.task_id,
         prompt=answer.question,
@@ -199,8 +203,7 @@ def rollout_rows(record: StepRecord) -> Iterator[RolloutRow]:
         prompt, member = divmod(row, credit.rewards_PG.shape[1])
         valid = bool(credit.valid_PG[prompt, member])
         yield _rollout_row(
-            records.row_id(step=record.step, prompt=prompt, response=member),
-            record.step,
+            (record.step, prompt, member),
             answer,
             reward=float(credit.rewards_PG[prompt, member]) if valid else None,
             outcome=credit.outcomes_PG[prompt][member],

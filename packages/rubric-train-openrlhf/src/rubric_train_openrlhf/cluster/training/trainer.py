@@ -226,6 +226,7 @@ class RubricPPOTrainer(_Trainer):
         """
         phase = self._progress.phase
         at = {"start": time.perf_counter()}
+        check = self._agreement(step)
         with phase("sampling and judging"):
             drawn: samples.Draw = self.samples_generator.draw_step(
                 step=step, position=position
@@ -233,13 +234,12 @@ class RubricPPOTrainer(_Trainer):
         at["draw"] = time.perf_counter()
         watching = self._watching(step, drawn.groups)
         with phase("log-probabilities of policy and reference"):
-            check = self._agreement(step)
             experiences = self.experience_maker.make_step(
                 step, drawn.groups, check=check
             )
         at["experience"] = time.perf_counter()
         with phase("updating"):
-            figures = self._update(experiences.batches, step=step)
+            figures = self._update(experiences.batches, step=step, check=check)
             # What the learner was trained on must be what it was to be trained on.
             trained_samples = trained.in_row_order(
                 self._ask_all("trained"), shares=self._shares, step=step
@@ -280,7 +280,9 @@ class RubricPPOTrainer(_Trainer):
 
         return wait
 
-    def _update(self, batches: Sequence[Any], *, step: int) -> dict[str, float]:
+    def _update(
+        self, batches: Sequence[Any], *, step: int, check: Agreement | None
+    ) -> dict[str, float]:
         """Make the updates of a step."""
         actors = self.actor_model_group
         ray.get(actors.async_run_method_batch(method_name="append", experience=batches))
@@ -288,7 +290,7 @@ class RubricPPOTrainer(_Trainer):
         ours = [name for name in status if name.startswith(learner.FIGURES)]
         figures = {name.removeprefix(learner.FIGURES): status[name] for name in ours}
         trained.check_update(figures, step=step)
-        if (check := self._agreement(step)) is not None:
+        if check is not None:
             # The old log-probabilities are the engine's, unless a correction asks for both.
             by_engine = not self._run.objective.importance.reads_old_logprobs
             tolerance = Tolerance.of(self._run.precision, by_engine=by_engine)
