@@ -17,7 +17,7 @@ from rubric_core import Thoughts
 from rubric_core.errors import ConfigError, RubricFileError, needing_extra
 from rubric_judge.cli.app import app, flag_error, say, tasks_by_id
 from rubric_judge.cli.thoughts import HowThoughts
-from rubric_judge.quality.responses import read_responses
+from rubric_judge.quality.responses import read_submitted
 from rubric_judge.ui.console.command import Count, Flag, Positive, print_pairs, working
 from rubric_judge.ui.console.outputs import require_writable
 
@@ -345,4 +345,4 @@ def _read(tasks: Path, responses: Path, thoughts: Thoughts) -> LabelSource:
     from rubric_judge.quality.labels.rows import LabelSource
 
     by_id = tasks_by_id(tasks)
-    return LabelSource(by_id, dict(read_responses(responses, by_id, thoughts=thoughts)))
+    return LabelSource.of(by_id, read_submitted(responses, by_id, thoughts=thoughts))

@@ -8,6 +8,7 @@ from typing import NamedTuple, cast
 
 from rubric_core import JudgeResult, JudgeView, Task, Thoughts
 from rubric_core.rows import ClosedRow
+from rubric_core.schema.judged import EVERY_TURN, FULL_TRACE, TOOL_USE, turn_of
 from rubric_core.schema.trace import Excerpt, ExcerptPart, PartKind, Trace
 from rubric_core.traces.recorded import (
     RecordedTrace,
@@ -183,6 +184,31 @@ def excerpt_text(excerpt: Excerpt) -> str:
     if not excerpt.parts:
         return "[no call of a tool]"
     return "\n\n".join(f"[{heading(part)}]\n{part.text}" for part in excerpt.parts)
+
+
+def judged_places(parts: Sequence[ExcerptPart], judges: str | None) -> list[int]:
+    """Return the places of the parts that a criterion judges.
+
+    Args:
+        parts: those of the whole trace.
+        judges: the criterion's, None for the last reply.
+    """
+    last = max((part.turn for part in parts if part.kind.is_judged), default=0)
+    own: dict[int, PartKind] = {
+        place: part.kind for place, part in enumerate(parts) if part.kind.is_judged
+    }
+    if judges == TOOL_USE:
+        return [place for place, kind in own.items() if kind is PartKind.CALL]
+    if judges == FULL_TRACE:
+        return list(own)
+    turns = {turn_of(judges)}
+    if judges is None:
+        own = {place: kind for place, kind in own.items() if kind is PartKind.REPLY}
+        turns = {last}
+    elif judges == EVERY_TURN:
+        spoken = {part.turn for part in parts if part.kind is PartKind.REPLY}
+        turns = spoken or {part.turn for part in parts}
+    return [place for place in own if parts[place].turn in turns]
 
 
 def shown_parts(item: Submitted) -> str:

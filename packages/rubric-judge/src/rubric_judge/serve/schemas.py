@@ -155,7 +155,7 @@ class Judgement(ClosedRow):
     trace: TraceRecord | None = Field(
         default=None, exclude_if=lambda trace: trace is None
     )
-    """The parts of a trajectory that were judged; not there for a response of one text."""
+    """Parts of a trajectory that were judged; not there for a response of one text."""
 
     @classmethod
     def of(

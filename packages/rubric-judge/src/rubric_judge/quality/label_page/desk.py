@@ -10,9 +10,13 @@ from pydantic import Field
 from rubric_core import Criterion, JudgeView, SchemaError
 from rubric_core.files import text_sha256
 from rubric_core.rows import ClosedRow
+from rubric_core.schema.judged import LAST_REPLY
+from rubric_core.schema.trace import ExcerptPart
+from rubric_core.traces.views import full_excerpt
 from rubric_judge.pool.ledger.entry import hash_rubric
 from rubric_judge.quality.labels import rows, sampling
 from rubric_judge.quality.labels.store import LabelStore
+from rubric_judge.quality.trajectories import heading, judged_places
 from rubric_judge.ui.page.rendering import visible
 
 
@@ -88,14 +92,22 @@ class Desk:
         """Return the texts that a rater reads, their control characters made visible."""
         view = self._view(line)
         drawn = self._by_line[line]
-        return {
+        criteria = {name: shown_criterion(view.rubric[name]) for name in drawn.criteria}
+        texts: dict[str, object] = {
             "question": visible(view.question),
             "passage": visible(view.grounding.reveal()),
             "response": visible(view.response),
-            "criteria": {
-                name: shown_criterion(view.rubric[name]) for name in drawn.criteria
-            },
+            "criteria": criteria,
         }
+        trace = (self.source.traces or {}).get(line)
+        if trace is not None:
+            parts = full_excerpt(trace).parts
+            texts["parts"] = [shown_part(part) for part in parts]
+            for name, shown in criteria.items():
+                judges = view.rubric[name].judges
+                shown["judges"] = (judges or LAST_REPLY).replace("_", " ")
+                shown["judged"] = judged_places(parts, judges)
+        return texts
 
     def keep(self, scored: Scored) -> None:
         """Write a label; it is on the disk on return.
@@ -143,6 +155,15 @@ class Desk:
                 f"response {line} or its criterion is not to be labelled here"
             )
         return views[line]
+
+
+def shown_part(part: ExcerptPart) -> dict[str, object]:
+    """Return a part of a trajectory, its control characters made visible."""
+    return {
+        "heading": heading(part),
+        "turn": part.turn,
+        "text": visible(part.text),
+    }
 
 
 def shown_criterion(criterion: Criterion) -> dict[str, object]:

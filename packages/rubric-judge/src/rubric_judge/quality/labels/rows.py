@@ -1,18 +1,20 @@
 """A person's score of one criterion of one response, as a line of a file of labels."""
 
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Self
 
 from pydantic import AfterValidator, Field, StrictStr
 
 from rubric_core import JudgeView, RubricFileError, SchemaError, Task
 from rubric_core.files import read_each_line, text_sha256
 from rubric_core.rows import ClosedRow
+from rubric_core.schema.trace import Trace
 from rubric_judge.pool.ledger.entry import hash_rubric
 from rubric_judge.quality.responses import read_rows
+from rubric_judge.quality.trajectories import Submitted
 
 LONGEST_NAME = 80
 _UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
@@ -112,6 +114,16 @@ class LabelSource:
     views: Mapping[int, JudgeView] | None = None
     """The judge's views, by the response's line; `dict(read_responses(…))`. Without it, labels
     are checked against the tasks alone."""
+    traces: Mapping[int, Trace] | None = None
+    """The responses of several turns or with tools, by line, for pages that show them so."""
+
+    @classmethod
+    def of(cls, tasks: Mapping[str, Task], read: Sequence[Submitted]) -> Self:
+        """Return the source of a file of responses, as `read_submitted` reads it."""
+        traces = {
+            item.line: item.recorded.trace for item in read if item.recorded is not None
+        }
+        return cls(tasks, {item.line: item.view for item in read}, traces)
 
 
 FORM = '{"line": 1, "task_id": "…", "criterion": "…", "score": 1.0, "rater": "…"}'

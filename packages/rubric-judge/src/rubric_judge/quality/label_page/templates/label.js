@@ -68,8 +68,10 @@
       for (const part of ["question", "response", "passage"]) say(part, found[part]);
       scrollTo(0, 0);
     }
+    if (found.parts) at("response").replaceChildren(...turns(found.parts, new Set(one.judged)));
     say("title", one.name);
-    say("worth", `worth ${number(one.weight)} ${one.weight === 1 ? "point" : "points"}`);
+    const judges = one.judges ? `, of the ${one.judges}` : "";
+    say("worth", `worth ${number(one.weight)} ${one.weight === 1 ? "point" : "points"}${judges}`);
     say("description", one.description);
     say("guide", one.guide);
     at("with-guide").hidden = !one.guide;
@@ -98,6 +100,31 @@
     at("exact").lastChild.textContent =
       typeof cell.score === "number" && !named ? ` ${number(cell.score)} given` : " other score";
     at("skip").setAttribute("aria-pressed", cell.score === null);
+  }
+
+  // A trajectory, folded by its turns: those with something that the criterion judges are open.
+  function turns(parts, judged) {
+    const folds = new Map();
+    parts.forEach((part, i) => {
+      if (!folds.has(part.turn)) {
+        const fold = document.createElement("details"), head = document.createElement("summary");
+        fold.className = "turn";
+        head.textContent = `Turn ${part.turn}`;
+        fold.append(head);
+        folds.set(part.turn, fold);
+      }
+      const fold = folds.get(part.turn), shown = document.createElement("section");
+      const name = document.createElement("p"), text = document.createElement("div");
+      const isJudged = judged.has(i);
+      shown.className = isJudged ? "part judged" : "part";
+      name.className = "author";
+      name.textContent = isJudged ? `${part.heading}, judged` : part.heading;
+      text.textContent = part.text;
+      shown.append(name, text);
+      fold.append(shown);
+      if (isJudged) fold.open = true;
+    });
+    return [...folds.values()];
   }
 
   // Whole points as they are; of other weights quarters. Any other score is typed after `e`.
