@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rubric_core import ConfigError, Section
+from rubric_core import ConfigError, Section, write_tasks
 from rubric_core.files import write_lines
+from rubric_core.schema.conversation import as_question
 from rubric_eval.errors import BenchmarkDataError, HeldoutAbortError
 from rubric_eval.lm_tasks import TASKS_PATH
 from rubric_eval.lm_tasks.sources import heldout
@@ -258,3 +260,78 @@ def test_open_book_questions_are_asked_with_their_context(
 
     asked = [row["question"] for row in heldout(str(path))["test"]]
     assert asked == [task.policy_view().message for task in tasks]
+
+
+CONVERSATION = (
+    ("system", "Be brief."),
+    ("user", "What does it do?"),
+    ("assistant", "It adds."),
+    ("user", "Along which axis?"),
+)
+
+
+@pytest.fixture
+def conversation(make_task: Callable[..., Task], tmp_path: Path) -> Path:
+    changes = {"question": as_question(CONVERSATION), "conversation": True}
+    path = tmp_path / "conversation.jsonl"
+    write_tasks(path, [make_task(0).model_copy(update=changes), make_task(1)])
+    return path
+
+
+def _served(path: Path, judge: Path, **options: Any) -> list[list[dict[str, str]]]:
+    """Evaluate a server through lm-eval's own client, and return the messages that it was sent."""
+    from lm_eval.tasks import TaskManager
+
+    harness: Any = importlib.import_module("lm_eval")
+
+    metadata = {"questions": str(path), "judge": str(judge)}
+    manager = TaskManager(
+        include_defaults=False, include_path=str(TASKS_PATH), metadata=metadata
+    )
+    with FakeEndpoint(0.5) as endpoint:
+        harness.simple_evaluate(
+            model="local-chat-completions",
+            model_args={
+                "model": "policy",
+                "base_url": f"{endpoint.url}/chat/completions",
+            },
+            tasks=["rubric_heldout"],
+            task_manager=manager,
+            apply_chat_template=True,
+            bootstrap_iters=10,
+            **options,
+        )
+        return [call.messages for call in endpoint.calls]
+
+
+def test_a_conversation_is_asked_by_its_messages(
+    conversation: Path, lexical: Path, make_task: Callable[..., Task]
+) -> None:
+    asked = _served(conversation, lexical)
+
+    told = [[(m["role"], m["content"]) for m in messages] for messages in asked]
+    plain = make_task(1).policy_view().message
+    assert sorted(told, key=len) == [[("user", plain)], list(CONVERSATION)]
+
+
+def test_an_instruction_stands_before_a_conversation_s_own(
+    conversation: Path, lexical: Path
+) -> None:
+    asked = _served(conversation, lexical, system_instruction="Speak English.")
+
+    longest = max(asked, key=len)
+    assert [m["role"] for m in longest] == ["system", "user", "assistant", "user"]
+    assert longest[0]["content"] == "Speak English.\n\nBe brief."
+
+
+def test_a_conversation_without_a_template_is_one_text_and_said_once(
+    conversation: Path, lexical: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    ASKED.clear()
+
+    _evaluate("It is.", questions=str(conversation), judge=str(lexical))
+
+    assert as_question(CONVERSATION) in ASKED
+    said = [r for r in caplog.records if "asked as one text" in r.getMessage()]
+    assert len(said) == 1
+    assert "give --apply_chat_template" in said[0].getMessage()

@@ -225,6 +225,25 @@ class _Settings(BaseModel):
     max_unavailable_frac: float = Field(default=0.05, ge=0, le=1)
 
 
+def with_system(
+    messages: Sequence[dict[str, str]], instruction: str | None
+) -> list[dict[str, str]]:
+    """Return messages below an instruction of lm-eval's `--system_instruction`.
+
+    Args:
+        messages: a conversation; its own message of the system, if it begins with one, follows the
+            instruction in the same message, as templates take one.
+        instruction: None or empty leaves the messages alone.
+    """
+    if not instruction:
+        return list(messages)
+    first, *rest = messages
+    if first["role"] != "system":
+        return [{"role": "system", "content": instruction}, *messages]
+    content = f"{instruction}\n\n{first['content']}"
+    return [{"role": "system", "content": content}, *rest]
+
+
 class HeldoutTask(ConfigurableTask):
     """Task that asks the questions of a file and judges responses by its passages and rubrics."""
 
@@ -246,6 +265,7 @@ class HeldoutTask(ConfigurableTask):
         self._settings = _settings(options.get("metadata") or {})
         self._spec = read_judge_spec(self._settings.judge)
         self._world_size = 1
+        self._has_warned = False
         harness: Any = super()  # its annotations are partial
         harness.__init__(data_dir, cache_dir, download_mode, options)
         self._tasks = {
@@ -260,6 +280,36 @@ class HeldoutTask(ConfigurableTask):
         self._world_size = int(options.get("world_size") or 1)
         harness: Any = super()
         harness.build_all_requests(**options)
+
+    def fewshot_context(
+        self, doc: dict[str, Any], num_fewshot: int, *more: Any, **options: Any
+    ) -> str | list[str]:
+        """Return the prompt: a conversation by its messages, where a chat template is applied.
+
+        lm-eval makes one user's message of what a task asks (`doc_to_text`), and calls this with
+        the model's chat template, which takes messages.
+
+        Args:
+            doc: a row of `sources.heldout`.
+            num_fewshot: 0, as the task says it.
+            more: nothing, as lm-eval gives all others by name.
+            options: `chat_template` and `apply_chat_template` and the others of lm-eval.
+
+        Source: lm-eval 0.4.13, `ConfigurableTask.fewshot_context`.
+        """
+        view = self._tasks[doc["task_id"]].policy_view()
+        template = options.get("chat_template")
+        if view.conversation and options.get("apply_chat_template") and template:
+            messages = with_system(view.messages, options.get("system_instruction"))
+            return template(messages, add_generation_prompt=True)
+        if view.conversation and not self._has_warned:
+            self._has_warned = True
+            _LOG.warning(
+                "rubric_heldout: a conversation of several messages is asked as one text, since no "
+                "chat template is applied: give --apply_chat_template to ask by the messages"
+            )
+        harness: Any = super()
+        return harness.fewshot_context(doc, num_fewshot, *more, **options)
 
     def apply_filters(self) -> None:
         """Judge every response.
