@@ -5,9 +5,7 @@ import unicodedata
 from functools import cache, lru_cache
 from typing import Literal
 
-from pydantic import Field
-
-from rubric_core.schema.sealed import Sealed, Text
+from rubric_core.schema.sealed import Sealed, Text, Unshown
 
 _MOST_MARKS = 30
 """Most marks on one letter, as in Unicode's stream-safe text; no script needs more than a few."""
@@ -79,7 +77,7 @@ QuoteSource = Literal["response", "passage"]
 class Evidence(Sealed):
     """A judge's quote for one criterion, and the place where it was found."""
 
-    quote: Text = Field(repr=False)
+    quote: Unshown[Text]
     """The judge's words, which may be the passage's."""
 
     found_in: QuoteSource | None = None

@@ -16,7 +16,15 @@ from rubric_core.judgement.reply import read_reply
 from rubric_core.outcome import Outcome, Reason
 from rubric_core.schema.answer import Unanswered
 from rubric_core.schema.rubric import Rubric
-from rubric_core.schema.sealed import Amount, Count, Identifier, Many, Sealed, Text
+from rubric_core.schema.sealed import (
+    Amount,
+    Count,
+    Identifier,
+    Many,
+    Sealed,
+    Text,
+    Unshown,
+)
 
 
 class Usage(Sealed):
@@ -230,7 +238,7 @@ class JudgeResult(Sealed):
     max_total: Amount | None = None
     """W; None unless scored."""
 
-    reasoning: Text = Field(default="", repr=False)
+    reasoning: Unshown[Text] = ""
     """The judge's own words; for an invalid reply its text, if the judge is set to keep it."""
 
     evidence: dict[str, Evidence] = Field(default_factory=dict)

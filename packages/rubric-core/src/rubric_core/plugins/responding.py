@@ -12,7 +12,7 @@ from pydantic import Field, JsonValue, model_validator
 
 from rubric_core.outcome import Outcome, Reason
 from rubric_core.schema.answer import Answer, Thought
-from rubric_core.schema.sealed import Many, Sealed, Text
+from rubric_core.schema.sealed import Many, Sealed, Text, Unshown
 from rubric_core.schema.task import PolicyView
 
 
@@ -66,7 +66,7 @@ class Finish(StrEnum):
 class Reply(Sealed):
     """An answer, or the reason why there is none; a failure is never a text."""
 
-    text: Text | None = Field(default=None, repr=False)
+    text: Unshown[Text | None] = None
     """The answer without special tokens and without the thought before it, as
     `rubric_core.answer_of` has it; None where none came."""
 

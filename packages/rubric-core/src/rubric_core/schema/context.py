@@ -46,7 +46,9 @@ def without_context(context: object) -> bool:
     return context is None
 
 
-OptionalContext = Annotated[Context | None, Field(exclude_if=without_context)]
+OptionalContext = Annotated[
+    Context | None, Field(repr=False, exclude_if=without_context)
+]
 """A context, or None for a closed-book task."""
 
 

@@ -77,7 +77,7 @@ def _is_unset(is_conversation: bool) -> bool:  # noqa: FBT001  # a field
     return not is_conversation
 
 
-IsConversation = Annotated[bool, Field(strict=True, exclude_if=_is_unset)]
+IsConversation = Annotated[bool, Field(strict=True, repr=False, exclude_if=_is_unset)]
 """Type of a field that says whether a question is a conversation; left out where it is none."""
 
 

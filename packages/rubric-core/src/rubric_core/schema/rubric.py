@@ -16,7 +16,7 @@ from rubric_core.errors import SchemaError
 from rubric_core.files import text_sha256
 from rubric_core.schema.judged import Judged
 from rubric_core.schema.kinds import CriterionKind
-from rubric_core.schema.sealed import Identifier, Many, Sealed, Text
+from rubric_core.schema.sealed import Hidden, Identifier, Many, Sealed, Text
 
 if TYPE_CHECKING:
     from rubric_core.arrays import FloatArray
@@ -54,31 +54,31 @@ class Criterion(Sealed):
     ]
     """w_j ≥ 0, finite: the largest score s_j that the criterion can award."""
 
-    name: Text = Field(default="", repr=False, exclude=True)
+    name: Hidden[Text] = ""
     """A short title."""
 
-    description: Text = Field(default="", repr=False, exclude=True)
+    description: Hidden[Text] = ""
     """η_j: what is asked, in words."""
 
-    required_elements: Many[Text] = Field(default=(), repr=False, exclude=True)
+    required_elements: Hidden[Many[Text]] = ()
     """E_j: what a full answer must contain."""
 
-    scoring_guide: Text = Field(default="", repr=False, exclude=True)
+    scoring_guide: Hidden[Text] = ""
     """How partial credit is given."""
 
-    verification_method: Text = Field(default="", repr=False, exclude=True)
+    verification_method: Hidden[Text] = ""
     """ν_j: how to check the criterion; program judges read directives in it."""
 
-    expected_keywords: Many[Text] = Field(default=(), repr=False, exclude=True)
+    expected_keywords: Hidden[Many[Text]] = ()
     """κ_j: terminology that a good answer uses."""
 
-    expected_concepts: Many[Text] = Field(default=(), repr=False, exclude=True)
+    expected_concepts: Hidden[Many[Text]] = ()
     """Ideas that a good answer conveys."""
 
-    kind: CriterionKind | None = Field(default=None, repr=False, exclude=True)
+    kind: Hidden[CriterionKind | None] = None
     """The kind of claim that the description states; None where that is not stated."""
 
-    judges: Judged = Field(default=None, repr=False, exclude=True)
+    judges: Hidden[Judged] = None
     """The part of a trace that is judged: `every_turn`, `turn_2` or another turn of the policy,
     `tool_use` or `full_trace`; None for its last reply."""
 

@@ -112,6 +112,10 @@ Amount = Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(strict=True, ge=0)]
 
 _Item = TypeVar("_Item")
+Unshown = Annotated[_Item, Field(repr=False)]
+"""The type of a field that `repr` leaves out."""
+Hidden = Annotated[_Item, Field(repr=False, exclude=True)]
+"""The type of a field that `repr` and `model_dump` leave out."""
 if TYPE_CHECKING:
     from collections.abc import Sequence
 

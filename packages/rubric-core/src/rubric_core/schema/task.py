@@ -14,7 +14,16 @@ from rubric_core.schema.context import OptionalContext, as_message, as_plain_tex
 from rubric_core.schema.conversation import IsConversation, messages_of
 from rubric_core.schema.judged import EVERY_TURN, FULL_TRACE
 from rubric_core.schema.rubric import Criteria, Grounding, Rubric
-from rubric_core.schema.sealed import Identifier, Many, Prose, Sealed, Text, not_blank
+from rubric_core.schema.sealed import (
+    Hidden,
+    Identifier,
+    Many,
+    Prose,
+    Sealed,
+    Text,
+    Unshown,
+    not_blank,
+)
 from rubric_core.schema.trace import Excerpt
 
 
@@ -27,10 +36,10 @@ class PolicyView(Sealed):
     question: Text
     """The question to answer."""
 
-    context: OptionalContext = Field(default=None, repr=False)
+    context: OptionalContext = None
     """Sections that may be looked up; None for the question alone."""
 
-    conversation: IsConversation = Field(default=False, repr=False)
+    conversation: IsConversation = False
     """Whether the question is a conversation of several messages, written as one text."""
 
     @property
@@ -71,10 +80,10 @@ class JudgeView(Sealed):
     question: Text
     """x: the question that the policy was asked."""
 
-    grounding: Grounding = Field(repr=False, exclude=True)
+    grounding: Hidden[Grounding]
     """g: the passage to check against."""
 
-    response: Text = Field(repr=False, exclude=True)
+    response: Hidden[Text]
     """y: the policy's answer, untrusted text; its thought is not part of it."""
 
     rubric: Rubric
@@ -83,7 +92,7 @@ class JudgeView(Sealed):
     thought: Thought = Thought.NONE
     """Whether the policy wrote a thought before its answer."""
 
-    excerpt: Excerpt | None = Field(default=None, repr=False, exclude=True)
+    excerpt: Hidden[Excerpt | None] = None
     """The part of a trace that is judged, where that is more than a response alone; `response` is
     then the text that the policy wrote in it, without calls and without what tools returned."""
 
@@ -140,13 +149,13 @@ class SftExample(Sealed):
     question: Text
     """The question to answer."""
 
-    answer: Text = Field(repr=False)
+    answer: Unshown[Text]
     """The answer that the policy learns to write."""
 
-    context: OptionalContext = Field(default=None, repr=False)
+    context: OptionalContext = None
     """Sections that may be looked up."""
 
-    conversation: IsConversation = Field(default=False, repr=False)
+    conversation: IsConversation = False
     """Whether the question is a conversation of several messages, written as one text."""
 
     def policy_view(self) -> PolicyView:
@@ -230,10 +239,10 @@ class DocumentAnalysis(Sealed):
     genre: Text = ""
     """Kind of document, such as "textbook section"."""
 
-    contribution: Text = Field(default="", repr=False)
+    contribution: Unshown[Text] = ""
     """The main point of the document."""
 
-    concepts: Many[Text] = Field(default=(), repr=False)
+    concepts: Unshown[Many[Text]] = ()
     """Central concepts."""
 
     depth: Text = ""
@@ -278,24 +287,22 @@ class Task(Sealed):
     rubric: Rubric
     """R: the criteria that the judge scores."""
 
-    question_rationale: Text = Field(default="", repr=False, exclude=True)
+    question_rationale: Hidden[Text] = ""
     """Reason why the question is worth asking."""
 
-    document_analysis: DocumentAnalysis | None = Field(
-        default=None, repr=False, exclude=True
-    )
+    document_analysis: Hidden[DocumentAnalysis | None] = None
     """The analysis of the document, if there is one."""
 
     doc_hash: Identifier = Field(default_factory=_passage_hash)
     """Identifier of the document, and so of the split; by default the passage's SHA-256."""
 
-    reference_answer: Text | None = Field(default=None, repr=False, exclude=True)
+    reference_answer: Hidden[Text | None] = None
     """An answer written from the passage, for the warm start and as a ceiling."""
 
-    context: OptionalContext = Field(default=None, repr=False)
+    context: OptionalContext = None
     """Sections that the policy may look up beside the question; None for a closed-book task."""
 
-    conversation: IsConversation = Field(default=False, repr=False)
+    conversation: IsConversation = False
     """Whether the question is a conversation of several messages, written as one text."""
 
     @property
@@ -417,28 +424,28 @@ class TaskRow(Sealed):
     question: Prose
     """x: the question."""
 
-    passage: Prose = Field(repr=False)
+    passage: Unshown[Prose]
     """g, as plain text: only a row holds it so, never a task."""
 
     criteria: Criteria
     """R: the criteria."""
 
-    question_rationale: Text = Field(default="", repr=False)
+    question_rationale: Unshown[Text] = ""
     """Reason why the question is worth asking."""
 
-    document_analysis: DocumentAnalysis | None = Field(default=None, repr=False)
+    document_analysis: Unshown[DocumentAnalysis | None] = None
     """The analysis of the document, if there is one."""
 
     doc_hash: Identifier | None = None
     """Identifier of the document; by default the passage's SHA-256."""
 
-    reference_answer: Text | None = Field(default=None, repr=False)
+    reference_answer: Unshown[Text | None] = None
     """An answer written from the passage."""
 
-    context: OptionalContext = Field(default=None, repr=False)
+    context: OptionalContext = None
     """Sections that the policy may look up."""
 
-    conversation: IsConversation = Field(default=False, repr=False)
+    conversation: IsConversation = False
     """Whether the question is a conversation of several messages, written as one text."""
 
     def task(self) -> Task:

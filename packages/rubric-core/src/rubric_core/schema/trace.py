@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import Literal, Self, TypeAlias
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
 from rubric_core.schema.answer import Answer, Thought
 from rubric_core.schema.judged import TOOL_USE
-from rubric_core.schema.sealed import Count, Identifier, Many, Sealed, Text
+from rubric_core.schema.sealed import Count, Hidden, Identifier, Many, Sealed, Text
 
 
 class ToolCall(Sealed):
@@ -21,10 +21,10 @@ class ToolCall(Sealed):
     id: Text = ""
     """The id that its result names; "" where the trace holds results that name no call."""
 
-    name: Text = Field(default="", repr=False, exclude=True)
+    name: Hidden[Text] = ""
     """The tool's name."""
 
-    arguments: Text = Field(default="", repr=False, exclude=True)
+    arguments: Hidden[Text] = ""
     """The arguments: JSON as a rule, but the policy may have written anything."""
 
     @property
@@ -45,7 +45,7 @@ class TraceStep(Sealed):
     role: Role
     """The author of the message."""
 
-    text: Text = Field(default="", repr=False, exclude=True)
+    text: Hidden[Text] = ""
     """The message; of an assistant the answer, without its thought."""
 
     thought: Thought = Thought.NONE
@@ -175,7 +175,7 @@ class ExcerptPart(Sealed):
     turn: Count
     """The turn of the policy that it belongs to or follows, from 1; 0 before the first."""
 
-    text: Text = Field(repr=False, exclude=True)
+    text: Hidden[Text]
     """The text, untrusted."""
 
 
