@@ -36,7 +36,13 @@ from rubric_judge.llm_config import (
     ModelJudgeConfig,
     PromptLayout,
 )
-from rubric_judge.models.model_config import FileBeside, ModelConfig, Settings
+from rubric_judge.models.model_config import (
+    FileBeside,
+    ModelConfig,
+    Positive,
+    Settings,
+    Share,
+)
 from rubric_judge.ui.yaml_files import read_yaml, yaml_place
 
 _RegexTimeout = Annotated[float, Field(gt=0, le=60)]
@@ -131,7 +137,7 @@ class SandboxConfig(Settings):
     memory_mb: int = Field(default=512, ge=64)
     """Address space of the code, and of its tests."""
 
-    at_once: int = Field(default=2, ge=1)
+    at_once: Positive = 2
     """Most criteria tested at the same time; each takes two processes."""
 
     # Left out where they are not set: settings are part of keys that are older than these two.
@@ -201,7 +207,7 @@ class CascadeConfig(Settings):
     """The file that `rubric-judge calibrate --cascade` wrote, with the thresholds; relative to this
     file. A cascade judges nothing without it."""
 
-    audit_frac: float = Field(default=0.05, ge=0, le=1)
+    audit_frac: Share = 0.05
     """Share of the criteria that go to the last judge even where an earlier one is sure."""
 
     label_queue: FileBeside = None

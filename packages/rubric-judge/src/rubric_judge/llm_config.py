@@ -8,7 +8,7 @@ from typing import Annotated, Literal, cast
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from rubric_judge.models.model_config import ModelConfig
+from rubric_judge.models.model_config import ModelConfig, Positive
 
 PromptLayout = Literal["paper", "shared_prefix"]
 EvidenceUse = Literal["off", "report", "require"]
@@ -38,7 +38,7 @@ def _yamls_off(value: object) -> object:
 class ModelJudgeConfig(ModelConfig):
     """Settings that all judges which ask a language model share."""
 
-    passage_chars: int = Field(default=50_000, ge=1)
+    passage_chars: Positive = 50_000
     """Characters of the passage that the judge reads; a longer one is cut and marked as cut."""
 
     on_full_context: Literal["invalid", "unavailable"] = "invalid"

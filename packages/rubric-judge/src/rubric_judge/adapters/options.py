@@ -13,6 +13,7 @@ from rubric_core import Judge, Thoughts
 from rubric_core.reward.projection import OnUnavailable
 from rubric_judge.adapters.rows import Tasks
 from rubric_judge.config import JudgeSpec
+from rubric_judge.models.model_config import Positive, Share
 
 
 class ScorerOptions(TypedDict, total=False):
@@ -57,10 +58,10 @@ class Options(BaseModel):
 
     judge: Any = Field(examples=['judge="judge.yaml"'])
     tasks: Any = None
-    workers: int = Field(default=32, ge=1)
+    workers: Positive = 32
     on_unavailable: OnUnavailable = "mask"
     ledger: str | Path | None = None
-    max_invalid_frac: float = Field(default=0.5, ge=0, le=1)
+    max_invalid_frac: Share = 0.5
     name: str | None = Field(default=None, pattern=r"^[A-Za-z]")
     thoughts: Thoughts = "cut"
     log_judgements: bool = False

@@ -108,6 +108,10 @@ class Settings(BaseModel):
     )
 
 
+Positive = Annotated[int, Field(ge=1)]
+Share = Annotated[float, Field(ge=0, le=1)]
+Fraction = Annotated[float, Field(gt=0, lt=1)]
+"""A share that is neither nothing nor all."""
 Seconds = Annotated[float, Field(gt=0, le=10**7)]
 """A time that something may take."""
 
@@ -115,13 +119,13 @@ Seconds = Annotated[float, Field(gt=0, le=10**7)]
 class LimitsConfig(Settings):
     """How much an endpoint is asked for, over all that call it through one limiter."""
 
-    max_in_flight: int | None = Field(default=None, ge=1)
+    max_in_flight: Positive | None = None
     """Most attempts in flight; left out, only the pool's workers bound them."""
 
-    rpm: int | None = Field(default=None, ge=1)
+    rpm: Positive | None = None
     """Most attempts a minute."""
 
-    tpm: int | None = Field(default=None, ge=1)
+    tpm: Positive | None = None
     """Most tokens a minute, prompt and reply."""
 
     adaptive: bool = True
@@ -259,7 +263,7 @@ class ModelConfig(_Replying):
     )
     """Sampling temperature; null for models that refuse the parameter."""
 
-    max_tokens: int | None = Field(default=16_000, ge=1)
+    max_tokens: Positive | None = 16_000
     """Longest reply, in tokens; null to leave it to the server. One that wants to be told so as
     `max_completion_tokens` is told so once it has said it."""
 

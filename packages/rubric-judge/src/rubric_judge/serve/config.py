@@ -5,7 +5,7 @@ from typing import Literal
 from pydantic import Field
 
 from rubric_core import Thoughts
-from rubric_judge.models.model_config import Seconds, Settings
+from rubric_judge.models.model_config import Positive, Seconds, Settings
 
 OnUnavailable = Literal["retry", "zero"]
 
@@ -22,19 +22,19 @@ class ServeConfig(Settings):
     token_env: str | None = None
     """Environment variable with the token that every request but /healthz must bear."""
 
-    max_body_bytes: int = Field(default=16 * 2**20, ge=1)
+    max_body_bytes: Positive = 16 * 2**20
     """Largest request; a larger one is answered 413."""
 
-    max_items: int = Field(default=1024, ge=1)
+    max_items: Positive = 1024
     """Most responses in a request; more are answered 413."""
 
-    max_queued: int = Field(default=4096, ge=1)
+    max_queued: Positive = 4096
     """Most responses that wait or are being judged; past it, requests are answered 429."""
 
-    max_connections: int = Field(default=4096, ge=1)
+    max_connections: Positive = 4096
     """Most connections at once; never more than half of the files that the process may open."""
 
-    max_connections_per_address: int | None = Field(default=None, ge=1)
+    max_connections_per_address: Positive | None = None
     """Most connections from one address, such as a proxy's; left out, half of all, or all where
     only this machine can reach the service."""
 

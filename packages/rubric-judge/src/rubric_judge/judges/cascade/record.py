@@ -13,9 +13,9 @@ from rubric_core.configuration import read_written
 from rubric_core.schema.pools import pool_of_any
 from rubric_judge.config import CascadeConfig, Uncertainty
 from rubric_judge.judges.capabilities import fingerprint
-from rubric_judge.models.model_config import Settings
+from rubric_judge.models.model_config import Fraction, Positive, Settings, Share
 
-Share = Annotated[float, Field(ge=0, le=1)]
+_Correlation = Annotated[float, Field(ge=0, lt=1)]
 
 
 class Threshold(Settings):
@@ -24,19 +24,19 @@ class Threshold(Settings):
     # Left out where there is none: an older cascade's fingerprint holds no such key.
     pool: Pool | None = Field(default=None, exclude_if=not_)
     """Pool of the threshold; an older version has one for each id, whatever its criteria."""
-    threshold: float | None = Field(default=None, ge=0, le=1)
+    threshold: Share | None = None
     """Highest uncertainty at which a score is kept; None: every score is escalated."""
-    n: int = Field(ge=1)
+    n: Positive
     """Number of units (responses or tasks) that the threshold was tested on."""
-    risk: float = Field(ge=0, le=1)
+    risk: Share
     """Share of their labels that the cascade's verdicts contradict."""
-    bound: float = Field(ge=0, le=1)
+    bound: Share
     """Upper bound of the risk at the confidence."""
-    escalated: float = Field(ge=0, le=1)
+    escalated: Share
     """Share of the labelled criteria that reached the last judge for want of certainty."""
-    last_risk: float = Field(ge=0, le=1)
+    last_risk: Share
     """Share of the labels that the last judge contradicts where it decides everything."""
-    invalid_frac: float = Field(default=0, ge=0, le=1)
+    invalid_frac: Share = 0
     """Share of the labelled responses whose answer was invalid, which counts as 0."""
 
 
@@ -51,9 +51,9 @@ class ReliabilityMap(Settings):
     """Mean value that the last judge gives there; it never falls."""
     counts: tuple[int, ...] = Field(min_length=1)
     """Labelled criteria that each value is of."""
-    base: float = Field(default=0.5, ge=0, le=1)
+    base: Share = 0.5
     """Mean value that the last judge gives, whatever the reading."""
-    dispersion: float = Field(default=1, ge=0, le=1)
+    dispersion: Share = 1
     """Variance of the last judge's value, as a share of m (1 − m); 1 where it is met or unmet."""
 
     @model_validator(mode="after")
@@ -86,11 +86,11 @@ class GroupCalibration(Settings):
     """Map of all criteria, for those that are in no pool of `criteria`."""
     criteria: dict[str, ReliabilityMap] = Field(default_factory=dict)
     """Maps by name of the pool: an id that repeats, or a kind."""
-    alike: float = Field(default=0, ge=0, lt=1)
+    alike: _Correlation = 0
     """Intraclass correlation of the last judge's values on a criterion of one task."""
-    shared: float = Field(default=0, ge=0, lt=1)
+    shared: _Correlation = 0
     """The same of whether both judges give one verdict."""
-    together: float = Field(default=0, ge=0, lt=1)
+    together: _Correlation = 0
     """Correlation of the errors on two criteria of one response."""
 
     def map_of(self, criterion: Criterion) -> ReliabilityMap:
@@ -113,16 +113,16 @@ class CascadeCalibration(Settings):
     judges: tuple[str, ...]
     """Fingerprints of the judges, in order."""
     uncertainty: Uncertainty
-    k: int = Field(ge=1)
-    audit_frac: float = Field(ge=0, le=1)
-    tolerance: float | None = Field(default=None, gt=0, lt=1)
+    k: Positive
+    audit_frac: Share
+    tolerance: Fraction | None = None
     """A score contradicts a label when they are further apart, as shares of the weight; None: when
     they lie on different sides of half of it."""
     unit: Literal["document", "task", "response"]
     """Unit that was drawn independently."""
-    risk: float = Field(gt=0, lt=1)
+    risk: Fraction
     """α."""
-    confidence: float = Field(gt=0, lt=1)
+    confidence: Fraction
     """1 − δ, of all thresholds together."""
     pooled: Threshold | None = None
     """Threshold for every criterion."""

@@ -13,6 +13,7 @@ from pydantic import AfterValidator, Field, model_validator
 from rubric_core import ConfigError, Pool, Task
 from rubric_core.configuration import read_written
 from rubric_core.schema.pools import pool_of_any
+from rubric_judge.models.model_config import Fraction, Positive, Share
 from rubric_judge.pool.ledger.entry import hash_question, hash_rubric
 from rubric_judge.statistics.estimate import UNKNOWN, Estimate
 from rubric_judge.ui.page.tables import Part
@@ -82,7 +83,6 @@ Difference = Annotated[Estimate, _within(-1, 1)]
 """Difference of two shares; a correlation has the same bounds."""
 Spread = Annotated[Estimate, _within(0, math.inf)]
 Count = Annotated[int, Field(ge=0)]
-Confidence = Annotated[float, Field(gt=0, lt=1)]
 
 
 class LevelCalibration(Part):
@@ -134,7 +134,7 @@ class CriterionCalibration(Part):
     """Why, in one sentence with its figures."""
     labels_needed: Count | None = None
     """Labels more until the verdict may be clear, roughly; None where it is."""
-    factor: float = Field(ge=0, le=1)
+    factor: Share
     """Factor on the criterion's weight: 1 admitted; 0 where J is not above 0 with
     confidence; else the slope of the label on the judge's z."""
 
@@ -258,8 +258,8 @@ class Calibration(Part):
     reward: RewardCalibration
     bound: float = Field(default=0.3, ge=-1, le=1)
     """Bound of J that the verdicts compare with."""
-    confidence: Confidence = 0.95
-    resamples: Annotated[int, Field(ge=1)] = 1000
+    confidence: Fraction = 0.95
+    resamples: Positive = 1000
     seed: int = 0
     notes: tuple[str, ...] = ()
     """Remarks that a reader must know about how the calibration was made."""
