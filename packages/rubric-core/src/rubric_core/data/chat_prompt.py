@@ -56,7 +56,7 @@ function becomes a text.
 """
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ChatPrompt:
     """The arguments of a chat template beside the question."""
 

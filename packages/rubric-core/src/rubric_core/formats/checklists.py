@@ -43,7 +43,7 @@ _WORD_WEIGHTS = {
 """ProfBench's scale."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Checklist:
     """The places where one format keeps its parts: dotted paths, the first that is there counts."""
 

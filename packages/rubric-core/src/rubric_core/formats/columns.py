@@ -74,7 +74,7 @@ class Column(NamedTuple):
         return f"column {shortened(self.name)!r}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Header:
     """The columns of a table, by the part of a rubric that they hold."""
 
@@ -293,7 +293,7 @@ def _named_column(name: str, columns: Sequence[Column], part: str) -> Column:
     raise ConfigError(f"--column {part}={name}: {problem}", location="column")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Guess:
     """All that is known of a table's columns before its header is."""
 

@@ -18,7 +18,7 @@ PENALTY_GUIDE = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SourceScale:
     """The map from a reward to the source's score: slope · r + offset."""
 
@@ -106,7 +106,7 @@ class Draft:
     passage: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Imported:
     """A task and its id in the source."""
 

@@ -44,7 +44,7 @@ _CANARY = re.compile(r"^(<!--.*canary.*-->|#.*canary.*)$", re.IGNORECASE)
 Note = Callable[[str], None]
 
 
-@dataclass(slots=True)
+@dataclass
 class _Notes:
     """Sentences for the user, each kind once."""
 
@@ -149,7 +149,7 @@ class _Group:
         return _Group(self.path, self.judges, kept, programs, self.reward)
 
 
-@dataclass(slots=True)
+@dataclass
 class _Reader:
     """The reading of one task, with the account of its values."""
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from rubric_core.formats.pitfalls import Pitfalls
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ImportOptions:
     """Options that some formats need."""
 

@@ -37,7 +37,7 @@ _ONCE = ("reference", "passage")
 """Parts of which a question has one."""
 
 
-@dataclass(slots=True)
+@dataclass
 class _Entry:
     """One row's criterion."""
 
@@ -130,7 +130,7 @@ def _header_notes(sheet: Sheet, header: Header) -> Iterator[str]:
         yield "no column is the weight: all criteria of a question count the same"
 
 
-@dataclass(slots=True)
+@dataclass
 class _Reader:
     """The reading of the rows below a header."""
 

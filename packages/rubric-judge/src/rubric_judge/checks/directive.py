@@ -24,7 +24,7 @@ _ORDER = re.compile(r"order\s*\((.*)\)")
 _COUNT = re.compile(r"count\s+(\d{1,9})\s*\.\.\s*(\d{1,9})")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SentenceScope:
     """Where the terms of a criterion count."""
 
@@ -38,7 +38,7 @@ class SentenceScope:
     """A sentence in scope is itself one unit, credited only beside another unit."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class StructureChecks:
     """Graded checks of form; each is one unit."""
 

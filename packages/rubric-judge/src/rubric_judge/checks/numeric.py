@@ -46,7 +46,7 @@ _MARK = re.compile(r"(?i)\banswer\b[ \t]*(?:is|=|:)|####")
 _BOX = "\\boxed{"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class NumericCheck:
     """A number that the response must state; all or nothing."""
 

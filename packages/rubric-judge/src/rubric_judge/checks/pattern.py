@@ -84,7 +84,7 @@ _NEARLY = 0.9
 _SHORTEST_S = 1e-4
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RegexCheck:
     """A pattern that the response must match; all or nothing."""
 

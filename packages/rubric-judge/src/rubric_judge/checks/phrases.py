@@ -50,7 +50,7 @@ def tail(text: str, longest: int) -> str:
     return text[space.end() :] if space else ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ContainsCheck:
     """All, or any, of the phrases; all or nothing."""
 

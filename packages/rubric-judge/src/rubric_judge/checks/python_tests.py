@@ -124,7 +124,7 @@ _FENCE = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Block:
     """A code block that is opened and closed."""
 
@@ -159,7 +159,7 @@ _LONGEST = 100_000
 _IMPORTABLE = sys.stdlib_module_names | {"solution"}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PythonTests:
     """Unit tests that the response's code must pass; graded by their share."""
 

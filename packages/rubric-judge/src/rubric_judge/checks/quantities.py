@@ -45,7 +45,7 @@ _PATTERNS = _compiled(_TABLE["patterns"])
 _SCALES: dict[str, float] = _TABLE["scales"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Quantity:
     """A number of a text, its unit if it has one, and where it stands."""
 

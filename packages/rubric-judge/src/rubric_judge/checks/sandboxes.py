@@ -19,7 +19,7 @@ SANDBOXES = "rubric.sandboxes"
 _OURS = "linux"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Tally:
     """How the tests of one response ended."""
 

@@ -40,7 +40,7 @@ _NOT_USABLE = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SchemaCheck:
     """A schema that the response's JSON must match; all or nothing."""
 

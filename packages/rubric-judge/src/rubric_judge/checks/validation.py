@@ -113,7 +113,7 @@ _Question = tuple[str | int | None, Schema, Json]
 without, it is the whole value, and what the answer looked at was looked at here too."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Answer:
     """Result of a schema for a value."""
 
@@ -130,7 +130,7 @@ _Asking = Generator[tuple[Schema, Json], _Answer, str | None]
 """Yields questions, is sent their answers, and returns the keyword that failed, "" for its own."""
 
 
-@dataclass(slots=True)
+@dataclass
 class Validation:
     """One document against one schema."""
 

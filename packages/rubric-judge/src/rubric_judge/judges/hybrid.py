@@ -31,7 +31,7 @@ _OF_ALL = {"scores", "total", "max_total", "reasoning", "judge"}
 """Fields of a result that are about all criteria, whoever judged them."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Plan:
     """A rubric, split in two: checks by criterion id, and the criteria that have to be read."""
 

@@ -25,7 +25,7 @@ _BURST_S = 1.0
 """Seconds' worth of a budget that may be spent at once."""
 
 
-@dataclass(slots=True)
+@dataclass
 class LimiterStatistics:
     """Counts of what a limiter has let through since its creation."""
 

@@ -24,7 +24,7 @@ _OF_FIELDS = frozenset({400, 422})
 About = Literal["", "credit", "context", "policy", "rate", "field"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Refusal:
     """The cause of a server's refusal, as far as known words name it."""
 
@@ -105,7 +105,7 @@ def unsendable_field(message: str) -> str:
     return next(_named_in(message), "")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _RefusalText:
     """The parts of a refusal's body in which known words are looked for."""
 

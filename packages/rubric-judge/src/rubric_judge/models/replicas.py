@@ -20,7 +20,7 @@ _FIRST_REST_S = 5.0
 _LONGEST_REST_S = 120.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ReplicaStatistics:
     """Counts of what one of several replicas has done."""
 
@@ -36,7 +36,7 @@ class ReplicaStatistics:
     """Mean seconds of the calls that it answered; None before the first."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Rests:
     """When a replica that fails is left alone, and for how long."""
 

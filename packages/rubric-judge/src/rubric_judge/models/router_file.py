@@ -287,7 +287,7 @@ def _named_groups(
                     yield other, keys[name]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Deployment:
     """One entry of `model_list`."""
 

@@ -16,7 +16,7 @@ _SCORED_WITHIN_S = 180.0
 """A server that has just started, or is busy, takes its time for a first request."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ServedModel:
     """An entry of `/v1/models`."""
 

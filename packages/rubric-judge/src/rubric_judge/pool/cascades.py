@@ -9,7 +9,7 @@ from rubric_core.errors import needing_extra
 from rubric_judge.statistics.estimate import Estimate
 
 
-@dataclass(slots=True)
+@dataclass
 class LevelStatistics:
     """Counts of what one judge of a cascade has done."""
 
@@ -22,7 +22,7 @@ class LevelStatistics:
     usage: Usage = field(default_factory=Usage)
 
 
-@dataclass(slots=True)
+@dataclass
 class CascadeStatistics:
     """Counts of what cascades have done since the pool's creation."""
 

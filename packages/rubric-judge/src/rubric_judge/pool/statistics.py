@@ -25,7 +25,7 @@ def _latencies() -> deque[float]:
     return deque(maxlen=_LATENCIES_KEPT)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class LatencyQuantiles:
     """Quantiles of the seconds that the last 8,192 judgements took, retries included."""
 
@@ -35,7 +35,7 @@ class LatencyQuantiles:
     max_s: float
 
 
-@dataclass(slots=True)
+@dataclass
 class PoolStatistics:
     """Counts of what a pool has done since its creation."""
 

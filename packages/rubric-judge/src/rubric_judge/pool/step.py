@@ -216,7 +216,7 @@ def watched_deadline(deadline_s: float | None, *, judge: str) -> Generator[None]
         timer.join()
 
 
-@dataclass(slots=True)
+@dataclass
 class PoolState:
     """The state that all steps of a pool share."""
 

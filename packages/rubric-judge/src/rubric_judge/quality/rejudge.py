@@ -263,7 +263,7 @@ def _listed(judges: Counter[_JudgeKey]) -> str:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Matched:
     """Stored responses with their tasks, and those without one."""
 
@@ -343,7 +343,7 @@ def _unique(
     return {value: alike[0] for value, alike in by_key.items() if len(alike) == 1}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Comparison:
     """Comparison of rewards before and after, of the responses that have both."""
 

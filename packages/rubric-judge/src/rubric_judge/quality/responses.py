@@ -175,7 +175,7 @@ class JudgedResponse:
         return normalized_reward(self.result, self.view.rubric)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class AnswerCounts:
     """Numbers of responses that are, or contain, something else than an answer."""
 

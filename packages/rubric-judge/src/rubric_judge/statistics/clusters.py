@@ -12,7 +12,7 @@ import numpy as np
 from rubric_core.arrays import FloatArray
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ClusteredMean:
     """A mean of values that come in clusters of dependent values.
 

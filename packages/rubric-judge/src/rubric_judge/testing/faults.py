@@ -113,7 +113,7 @@ Place = Literal["reply", "score", "total", "body"]
 """Where a text stands: as the whole message, as the first score, as the total, or as the body."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class HostileText:
     """A text and the place in an answer where it stands.
 
@@ -190,7 +190,7 @@ HOSTILE_TEXTS: tuple[HostileText, ...] = (
 """Our own set, in every place."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class FaultMix:
     """Faults drawn at random."""
 

@@ -300,7 +300,7 @@ class PlainText(NamedTuple):
     tokens: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ServedModel:
     """A fake model: its answers, and its entry in `/v1/models`."""
 

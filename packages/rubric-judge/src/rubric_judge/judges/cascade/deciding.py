@@ -18,7 +18,7 @@ not expected to differ, or there is nothing left to ask for."""
 _ROUNDING = 1e-9
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Rule:
     """When a group has been judged well enough."""
 

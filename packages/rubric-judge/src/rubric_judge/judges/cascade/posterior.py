@@ -17,7 +17,7 @@ _HALF = 0.5
 _LEAST = 1e-3
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Readings:
     """The cheap judge's readings of a group, by its calibration."""
 

@@ -112,7 +112,7 @@ def _fenced_excerpt(excerpt: Excerpt, *, seed: str) -> str:
     return "\n\n".join(shown)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RenderedPrompt:
     """The two messages of one judgement."""
 

@@ -21,7 +21,7 @@ _FEWEST_SHARED = 8
 """Fewest responses labelled by several raters for an estimate of their agreement."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Settings:
     """Settings of a calibration."""
 

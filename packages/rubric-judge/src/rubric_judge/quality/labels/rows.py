@@ -106,7 +106,7 @@ class Label(FileLine):
         return self.rater, self.line, self.criterion
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class LabelSource:
     """The labelled tasks and responses, by which a file of labels is checked."""
 

@@ -26,7 +26,7 @@ certain and no weight is beyond ten times the mean."""
 _ROUNDS = 200
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Drawn:
     """A response that is to be labelled."""
 

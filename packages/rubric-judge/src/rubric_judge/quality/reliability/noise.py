@@ -17,7 +17,7 @@ from rubric_core.arrays import BoolArray, FloatArray
 from rubric_judge.quality.reliability.ratings import IntArray, Statistic, ratio
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Retest:
     """Sums over replicates, which give a variance in any pooling: Σ squares / Σ df."""
 

@@ -20,7 +20,7 @@ MOST_JUDGES = 6
 _NAME_CHARS = 10
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Column:
     """The verdicts of one judge in one source."""
 
