@@ -1,7 +1,5 @@
 """Configuration of the judges that ask a language model."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Literal, cast

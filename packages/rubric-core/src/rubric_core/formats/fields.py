@@ -4,8 +4,6 @@ A reader takes the fields that it knows; the others are counted here, one by one
 neither read nor named in `left_out.toml` or by the user is an error, never silence.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

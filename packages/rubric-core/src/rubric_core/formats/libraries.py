@@ -1,7 +1,5 @@
 """Readers of libraries' rubric files: verifiers, `rubric`, autorubric, rubric-spec."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Criteria within criteria: a leaf's weight is its share of its ancestors'."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """The sections that a policy may look up beside the question, and the prompts made of them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from typing import Annotated

@@ -1,7 +1,5 @@
 """A trace: what a policy, its users and its tools said, in order; and excerpts for a judge."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Sequence

@@ -3,8 +3,6 @@
 A text, a message whose thought stands in a field or a part of its own, or messages.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Literal, cast
 

@@ -5,8 +5,6 @@ travel as one text, `rubric/judgement`, and the mathematics is that of `rubric_c
 module for each stack, such as `verl_advantages`, puts it in the place of that stack's own.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
 from contextlib import contextmanager

@@ -5,8 +5,6 @@ each trajectory, whose advantage all of its tokens get. What criteria earned tha
 travels beside it as metrics, and `register` puts their credit where it belongs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy, deepcopy
 from functools import partial

@@ -1,7 +1,5 @@
 """The settings that the adapters share: the types of the arguments, and their check."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from inspect import Parameter, Signature, signature
 from pathlib import Path

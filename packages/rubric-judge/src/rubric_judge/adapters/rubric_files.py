@@ -1,7 +1,5 @@
 """Rubrics that a configuration names by path: a dataset, a file of tasks, or one rubric for all."""
 
-from __future__ import annotations
-
 import json
 import tempfile
 from pathlib import Path

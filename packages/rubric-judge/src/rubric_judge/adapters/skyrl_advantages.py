@@ -5,8 +5,6 @@ two methods of its trainer are wrapped: one keeps the records that `RubricEnv` g
 metrics of each episode, the other holds them for the estimator.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

@@ -4,8 +4,6 @@
 methods that TRL may change, and so takes one series of releases.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Mapping, Sequence
 from functools import cache

@@ -5,8 +5,6 @@ what calls estimators is wrapped too, in the process of the trainer, where verl 
 before the first step: it finds the records that `compute_score` gave under `log_judgements`.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast

@@ -1,7 +1,5 @@
 """`rubric-judge criteria`: the life of each criterion, by the log of any training stack."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Literal
 
