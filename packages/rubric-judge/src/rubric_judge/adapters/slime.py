@@ -7,6 +7,8 @@ sample out: slime itself counts what it removes in the group's mean. Interface r
 624b824 and miles 31f1ca9.
 """
 
+from __future__ import annotations
+
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from math import nan
 from statistics import fmean
