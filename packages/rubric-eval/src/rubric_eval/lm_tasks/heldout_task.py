@@ -5,18 +5,16 @@ concurrently, before any of them is scored, so that its means, standard errors a
 as for every other task. Its logs hold neither a passage nor a judge's words.
 """
 
-import asyncio
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack, aclosing
 from dataclasses import asdict, dataclass, replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
-import anyio
+from anyio.from_thread import start_blocking_portal
 from lm_eval.api import metrics as harness_metrics
 from lm_eval.api.task import ConfigurableTask
 from pydantic import BaseModel, ConfigDict, Field
@@ -27,26 +25,6 @@ from rubric_eval.errors import EvalConfigError, HeldoutAbortError
 from rubric_eval.records.run import criteria_z, kinds_of, pooled_z, reward_of
 from rubric_judge import JudgePool, Ledger, load_replicas, read_judge_spec
 from rubric_judge.judges.capabilities import refuse_groups
-
-_Result = TypeVar("_Result")
-
-
-def run_async(
-    function: Callable[..., Awaitable[_Result]], *arguments: object
-) -> _Result:
-    """Run a coroutine function to its end; in a thread if a loop is running, as in a notebook.
-
-    Args:
-        function: the coroutine function.
-        arguments: its arguments.
-    """
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return anyio.run(function, *arguments)
-    with ThreadPoolExecutor(max_workers=1) as threads:
-        return threads.submit(anyio.run, function, *arguments).result()
-
 
 _SHARED_FRAC = 0.05
 
@@ -276,7 +254,8 @@ class HeldoutTask(ConfigurableTask):
 
     def build_all_requests(self, **options: Any) -> None:
         """Build the requests, after a check that the judge is there before hours of generation."""
-        run_async(self._check)
+        with start_blocking_portal() as portal:  # in a notebook a loop is running here
+            portal.call(self._check)
         self._world_size = int(options.get("world_size") or 1)
         harness: Any = super()
         harness.build_all_requests(**options)
@@ -325,7 +304,8 @@ class HeldoutTask(ConfigurableTask):
             for instance in instances:
                 task = self._tasks[instance.doc["task_id"]]
                 pairs.append((task, _text(instance.filtered_resps[name])))
-            judgements = run_async(self._judge, pairs)
+            with start_blocking_portal() as portal:
+                judgements = portal.call(self._judge, pairs)
             responses = [
                 verdict(
                     task,
