@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import importlib
-import importlib.metadata
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -9,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from transformers.utils import import_utils
 
 from rubric_train_openrlhf.cluster import cpu
 from rubric_train_openrlhf.cluster.cpu import PATCHES, PatchingFinder
@@ -103,34 +101,6 @@ def test_nothing_is_loaded_that_is_for_no_text() -> None:
     words = [sys.executable, "-c", program, *names]
     done = subprocess.run(words, env=environment, stdout=subprocess.PIPE, check=True)
     assert done.stdout.decode().splitlines()[-2:] == ["loaded vllm", "collects True"]
-
-
-def test_what_transformers_looks_up_is_what_it_would_read_everything_for() -> None:
-    module = type(sys)("transformers.utils.import_utils")
-    vars(module)["fetch__all__"] = read = import_utils.fetch__all__
-    with PATCHES[module.__name__](module):
-        found = importlib.metadata.packages_distributions()
-    everything = importlib.metadata.packages_distributions()
-    for package in ("PIL", "torch"):
-        assert found[package][0].lower() == everything[package][0].lower()
-    assert "no_such_package" not in found
-    with pytest.raises(KeyError):
-        found["no_such_package"]
-    files = Path(import_utils.__file__).parents[1].glob("models/l*/*.py")
-    texts = [file.read_text("utf-8") for file in files]
-    assert [module.fetch__all__(text) for text in texts] == [
-        read(text) for text in texts
-    ]
-    assert sum(bool(read(text)) for text in texts) > 50
-
-
-def test_a_library_without_the_names_is_left_as_it_is() -> None:
-    module = type(sys)("transformers.utils.import_utils")
-
-    with PATCHES[module.__name__](module):
-        pass
-
-    assert not hasattr(module, "fetch__all__")
 
 
 @pytest.mark.parametrize("loads_all", [False, True])
