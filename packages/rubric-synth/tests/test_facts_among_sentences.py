@@ -113,6 +113,15 @@ def test_a_short_form_is_written_out_in_question_criterion_and_reference() -> No
     )
 
 
+def test_a_short_form_before_the_number_of_an_accession_stays_as_it_is() -> None:
+    fact = _last(
+        "In it the noise cutoff (NC) grows.",
+        "The lake genome is a file that holds the record NC 013790 of a bank.",
+    )
+    assert fact is not None
+    assert "the record NC 013790 of a bank" in fact.sentence
+
+
 def test_a_short_form_that_everybody_knows_stays_short() -> None:
     fact = _last(
         "A receiver listens to the global positioning system (GPS) all day.",

@@ -80,6 +80,16 @@ def _fact(sentence: str) -> Fact | None:
         "Large scale variations are caused by storms on the sun.",
         # a reason of what the page singles out
         "Quartz is the most useful because it resists every acid.",
+        # they differ, and it does not say in what
+        "Alignments of a genome differ slightly from alignments of a protein.",
+        # a reason of one case
+        "Copies of a chart will fail because the press is out of ink.",
+        # an answer of which nothing is left without its number
+        "Mobile carriers in a crystal are divided into a number of different classes.",
+        # half of a quotation
+        "Charts with 'back are drawn behind a map, while charts with 'front cover a map.",
+        # no definition, but what somebody thinks of it
+        "A non-functional address is a violation of Harbour Policy.",
         # pieces of a sentence
         "Typography of maps differs from place to place.",
         "The path of a pulse is a curve that narrows to a within the cone.",
@@ -118,6 +128,8 @@ def test_what_has_many_answers_or_needs_its_page_is_no_fact(sentence: str) -> No
         # a basis of comparison
         ("Juice has low viscosity, whereas syrup has high viscosity.",
          "how do juice and syrup differ in viscosity"),
+        ("Sea charts can be drawn by colours, while tide charts can be drawn by arrows.",
+         "how do sea charts and tide charts differ in how they are drawn"),
         # letters before a hyphen, species
         ("P-waves are waves that move rock to and fro along their path.",
          "what are P-waves"),

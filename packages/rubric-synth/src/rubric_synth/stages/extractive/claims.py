@@ -79,7 +79,7 @@ def _passage(
     known = {word for paragraph in paragraphs for word in _words_of(paragraph)}
     small = {word.capitalize() for word in known if word.islower()}
     proper = frozenset(known - small)
-    title = _phrase(title, proper, 14)
+    title = _phrase(_PATTERNS["book"].sub("", title), proper, 14)
     subject = _phrase(group[0].heading, proper, 9) or title
     subject_stems = stems(subject)
     title_stems = stems(title)
@@ -120,7 +120,9 @@ def _words_of(paragraph: str) -> tuple[str, ...]:
 def _phrase(heading: str, proper: frozenset[str], most: int) -> str:
     """Return a heading as it would stand in a sentence, or "" where it names nothing."""
     heading = _PATTERNS["of_a_manual"].sub("", heading)
-    plain = _PATTERNS["numbering"].sub("", heading.strip())
+    plain = heading.strip()
+    if _PATTERNS["letter_name"].match(plain) is None or plain[0] not in proper:
+        plain = _PATTERNS["numbering"].sub("", plain)
     plain = _PATTERNS["part"].sub("", plain)
     plain = plain.strip(" .:*#`\"'")
     plain = re.sub(r"[`$\\]", "", plain)

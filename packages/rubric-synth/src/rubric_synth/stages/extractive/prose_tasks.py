@@ -23,6 +23,7 @@ from rubric_synth.stages.extractive.facts.drafts import (
 from rubric_synth.stages.extractive.facts.opening import in_setting, product_of
 from rubric_synth.stages.extractive.facts.prose import gathered
 from rubric_synth.stages.extractive.phrases import noun_phrases
+from rubric_synth.stages.extractive.stretches import stretches
 from rubric_synth.stages.stages import Draft, StageRefusal, Stages
 
 _RUBRIC = 5
@@ -40,28 +41,23 @@ class _DraftWriter:
     document: Document
     terms: CorpusTerms
     config: ExtractiveConfig
+    product: str
+    """Name of the program that the document is about; "" where it is about none."""
+    is_of_a_book: bool = False
+    """Whether it is a long document or a stretch of one."""
+
+    def refusal(self) -> StageRefusal:
+        """Say why the document gave no draft."""
+        if self.passages:
+            detail = f"{len(self.facts)} facts, no passage with {FEWEST_BY_RULES}"
+            return StageRefusal(RejectionReason.TOO_FEW_FACTS, detail)
+        shortest = self.config.min_passage_words
+        detail = f"no passage of the {shortest} words of synthesiser.min_passage_words"
+        return StageRefusal(RejectionReason.NO_PASSAGE, detail)
 
     def drafts(self) -> list[Draft]:
-        """Write the drafts of the document's richest passages, in the order of the text.
-
-        Raises:
-            StageRefusal: It is in another language than English, no passage is long enough, or
-                none states three facts.
-        """
-        code = _foreign(self.document.text)
-        if code:
-            detail = f"its language is {code}, and the rules read English"
-            raise StageRefusal(RejectionReason.NOT_ENGLISH, detail)
+        """Write the drafts of the document's richest passages, in the order of the text."""
         drafts = self._drafts()
-        if not drafts:
-            if self.passages:
-                detail = f"{len(self.facts)} facts, no passage with {FEWEST_BY_RULES}"
-                raise StageRefusal(RejectionReason.TOO_FEW_FACTS, detail)
-            shortest = self.config.min_passage_words
-            detail = (
-                f"no passage of the {shortest} words of synthesiser.min_passage_words"
-            )
-            raise StageRefusal(RejectionReason.NO_PASSAGE, detail)
         richest = sorted(drafts, key=lambda draft: -len(draft.criteria))
         chosen = richest[: self.config.questions_per_document]
         return [draft for draft in drafts if draft in chosen]
@@ -97,18 +93,18 @@ class _DraftWriter:
     def of_passage(self, passage: Passage) -> Draft | None:
         """Write the draft of a passage; None where it states too few facts."""
         return prose_fact_draft(
-            passage, self.facts, self.document, self.terms, self.product
+            passage,
+            self.facts,
+            self.document,
+            self.terms,
+            self.product,
+            is_of_a_book=self.is_of_a_book,
         )
 
     @cached_property
     def passages(self) -> list[Passage]:
         """The passages of the document."""
         return passages(self.document, self.config)
-
-    @cached_property
-    def product(self) -> str:
-        """Name of the program that the document is about; "" where it is about none."""
-        return product_of(self.document)
 
     @cached_property
     def facts(self) -> dict[str, Fact]:
@@ -185,7 +181,33 @@ class ExtractiveStages:
             return api_fact_drafts(
                 document, self._terms, self._config.questions_per_document
             )
-        return _DraftWriter(document, self._terms, self._config).drafts()
+        return self._of_prose(document)
+
+    def _of_prose(self, document: Document) -> list[Draft]:
+        """Return the drafts of prose, of a long document those of each of its stretches.
+
+        Raises:
+            StageRefusal: It is in another language than English, no passage is long enough, or
+                none states three facts.
+        """
+        code = _foreign(document.text)
+        if code:
+            detail = f"its language is {code}, and the rules read English"
+            raise StageRefusal(RejectionReason.NOT_ENGLISH, detail)
+        product = product_of(document)
+        parts = stretches(document)
+        is_long = len(parts) > 1
+
+        def writer(part: Document) -> _DraftWriter:
+            return _DraftWriter(part, self._terms, self._config, product, is_long)
+
+        drafts = [draft for part in parts for draft in writer(part).drafts()]
+        whole = writer(document)
+        if is_long and not drafts:
+            drafts = whole.drafts()
+        if not drafts:
+            raise whole.refusal()
+        return drafts
 
     async def enrich(
         self,

@@ -116,6 +116,8 @@ def _cause(clause: Clause) -> Query | None:
             break
     if len(reason) < _FEWEST_OF_A_REASON:
         return None
+    if clause.helper is not None and clause.helper.lower_ == "will":
+        return None  # of one case: "The run will fail, because the port is taken."
     return _query_with_rest(clause, CriterionKind.CAUSE, "why", reason)
 
 
@@ -316,8 +318,9 @@ def _differ(clause: Clause, other: Token, mark: Token) -> Query | None:
         return None
     root = clause.root
     preps = [token for token in root.children if token.dep_ == "prep"]
-    if root.lemma_ == "differ" and any(prep != mark for prep in preps):
-        return None
+    is_whole = child(root, "advcl") is not None and all(prep == mark for prep in preps)
+    if root.lemma_ == "differ" and not is_whole:
+        return None  # "A differs slightly from B" does not say in what
     aspect = _aspect(clause, other, mark)
     if aspect is None:
         return None
@@ -359,7 +362,9 @@ def _aspect(clause: Clause, other: Token, mark: Token) -> str | None:
         return None
     if own.lemma_ == "be":
         return "" if _are_said_alike(own, theirs) else None
-    return f" in how they {own.lemma_}"
+    is_passive = child(own, "auxpass") is not None
+    verb = f"are {own.text}" if is_passive else own.lemma_
+    return f" in how they {verb}"
 
 
 def _shared(verb: Token, noun: Token, *, is_same_verb: bool) -> str:

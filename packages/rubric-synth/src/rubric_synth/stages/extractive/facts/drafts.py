@@ -88,6 +88,8 @@ def prose_fact_draft(
     document: Document,
     terms: CorpusTerms,
     product: str = "",
+    *,
+    is_of_a_book: bool = False,
 ) -> Draft | None:
     """Write the draft of a passage; None where it states too few facts.
 
@@ -97,11 +99,17 @@ def prose_fact_draft(
         document: The document of the passage.
         terms: Weights of words in the collection.
         product: Name of the program that the document is about; "" where it is about none.
+        is_of_a_book: Whether the document is long, so that its title alone does not say what
+            "the tag" is: the heading of a section has to.
     """
     chosen = prose.chosen(passage, facts, terms, document.title)
     passage = prose.at_home(chosen, facts, passage)
     chosen = prose.of_home(chosen, facts, passage)
-    if not product and not opening.has_title(passage):
+    has_topic = bool(product) or opening.has_title(passage)
+    if is_of_a_book and not opening.names_section(chosen, passage, product):
+        has_topic = False
+        chosen = [fact for fact in chosen if not opening.needs_section(fact)]
+    if not has_topic:
         chosen = [fact for fact in chosen if not opening.needs_opening(fact)]
     if len(chosen) < FEWEST_BY_RULES:
         return None

@@ -23,6 +23,7 @@ _SHORTEST_NAME = 4
 _BESIDE = r"\b[A-Z][a-z-]+ {0}\b|\b{0} [A-Z][a-z-]+"
 """A name with another word that has a capital: "Carlo" alone names nothing."""
 _BARE = re.compile(r"\bthe [a-z-]+(?: (?!of\b)[a-z]+){0,2}$")
+_OF_A_CALL = re.compile(r"\b(?:argument|parameter|option|field)s?\b", re.IGNORECASE)
 _MOST_NAMES = 8
 _NAME = patterns("prose_signs")["name"]
 
@@ -83,20 +84,20 @@ def _product(title: str, source: str, text: str) -> str:
         parts.append(f"{section.heading} {body}")
     has_marks = text.count("`") >= _FEWEST_MARKS
     shows_code = has_marks and len(parts) >= _FEWEST_SECTIONS
-    for rank, (name, count) in enumerate(counts.most_common(_MOST_NAMES)):
-        if count < _FEWEST_NAMED:
-            continue
-        is_long = len(name) >= _SHORTEST_NAME
-        is_titled = is_long and name.lower() in place
-        is_product = shows_code or any(map(str.isupper, name[1:]))
-        is_everywhere = False
-        if rank == 0 and shows_code:
-            spread = sum(name in part for part in parts)
-            is_everywhere = 2 * spread >= len(parts)
-        if not (is_titled and is_product) and not is_everywhere:
-            continue
+    likely = [name for name, _ in counts.most_common(_MOST_NAMES)]
+    candidates = [
+        name
+        for name in likely
+        if len(name) >= _SHORTEST_NAME
+        and name.lower() in place
+        and (shows_code or any(map(str.isupper, name[1:])))
+    ]
+    if shows_code:
+        spread = sum(likely[0] in part for part in parts) if likely else 0
+        candidates += likely[:1] if 2 * spread >= len(parts) else []
+    for name in candidates:
         beside = re.findall(_BESIDE.format(name), text)
-        if 2 * len(beside) < count:
+        if counts[name] >= _FEWEST_NAMED and 2 * len(beside) < counts[name]:
             return name
     return ""
 
@@ -190,6 +191,27 @@ def has_title(passage: Passage) -> bool:
 def needs_opening(fact: Fact) -> bool:
     """Tell whether a question asks for "the" thing in a word or two, which needs a topic."""
     return _BARE.search(fact.question) is not None
+
+
+def names_section(
+    facts: Sequence[Fact],
+    passage: Passage,
+    product: str,
+) -> bool:
+    """Tell whether facts are asked for under the heading of their section.
+
+    Args:
+        facts: Facts that criteria are made of.
+        passage: The passage that states them.
+        product: Name of the program that the document is about; "" where it is about none.
+    """
+    topic = opening_of(facts, passage, product).lower()
+    return passage.subject in passage.homes and passage.subject.lower() in topic
+
+
+def needs_section(fact: Fact) -> bool:
+    """Tell whether a question asks for one of many things, or for an argument of some call."""
+    return fact.is_open or _OF_A_CALL.search(fact.question) is not None
 
 
 def question_of(

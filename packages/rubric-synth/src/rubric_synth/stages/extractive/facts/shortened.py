@@ -8,7 +8,8 @@ from rubric_synth.stages.extractive.facts.context import Scene
 from rubric_synth.stages.extractive.facts.parsing import is_english
 from rubric_synth.stages.extractive.facts.sound import WORDS
 
-_SHORT = re.compile(r"(?<![\w`(-])[A-Z][A-Z0-9]*[A-Z][A-Z0-9]*s?(?![\w`-])")
+_SHORT = re.compile(r"(?<![\w`(-])[A-Z][A-Z0-9]*[A-Z][A-Z0-9]*s?(?![\w`-]| \d{3})")
+"""A short form that no number of an accession follows: "NC 013790"."""
 _FEWEST = 3
 """Capitals of a short form that nobody can be expected to know."""
 _FORMULA = re.compile(r"^(?:(?:[HCNOSPFIKBVWUY]|Cl|Na|Mg|Ca|Fe|Zn|Cu|Li|Si)\d*)+$")
@@ -33,7 +34,9 @@ def long_form(short: str, text: str) -> str:
         words = before[-_MOST_WORDS:]
         for start in reversed(range(len(words))):
             if _stands_for(bare, words[start:]):
-                return " ".join(words[start:])
+                full = " ".join(words[start:])
+                # as of "hidden Markov models (HMMs)"
+                return full.removesuffix("s") if match[1] != bare else full
     match = re.search(rf"\b{escaped} \(([A-Za-z][\w -]+)\)", text)
     if match is not None:
         words = match.group(1).split()

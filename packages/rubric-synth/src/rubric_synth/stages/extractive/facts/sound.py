@@ -40,6 +40,8 @@ _CAUSE = turn_of_phrase("cause")
 _GENERIC = phrase("generic_opening")
 _BRACKETS = re.compile(r"\s*\([^)]*\)")
 _MOST_OF_A_TITLE = 9
+_HALF_QUOTED = re.compile(r"(?<!\w)[‘’'](?=\w)(?![^‘’']*\w[’'](?!\w))")
+"""A quotation mark before a word without one behind: "labels using 'back"."""
 _NAMING = frozenset({"compound", "poss", "nmod"})
 
 
@@ -79,7 +81,9 @@ def is_title(title: str) -> bool:
 
 
 def is_cut(question: str) -> bool:
-    """Tell whether a question ends in a word that something must follow."""
+    """Tell whether a question ends in a word, or a quotation, that something must follow."""
+    if _HALF_QUOTED.search(question) is not None:
+        return True
     return _LOST_TAIL.search(question) is not None
 
 
@@ -175,6 +179,7 @@ def _follows_degree(token: Token) -> bool:
 
 def says_something(target: Token) -> bool:
     """Tell whether a noun that answers a question names something: not "other forms"."""
+    target = _counted(target)
     lemma = target.lemma_.lower()
     if lemma in WORDS["crowd"] or target.lower_ in {"other", "another"}:
         return False
@@ -192,6 +197,14 @@ def says_something(target: Token) -> bool:
         if second.lemma_.lower() not in WORDS["empty_answer"]:
             return True
     return _is_described(target)
+
+
+def _counted(noun: Token) -> Token:
+    """Return what "a number of" counts; any other noun as it is."""
+    if noun.lemma_.lower() != "number":
+        return noun
+    words = (word for part in noun.children for word in part.children)
+    return next(words, noun)
 
 
 def _is_described(noun: Token) -> bool:
