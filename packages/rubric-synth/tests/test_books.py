@@ -112,6 +112,7 @@ def test_a_book_whose_stretches_say_too_little_is_asked_as_a_whole() -> None:
     [
         "The tag is an integer that names the chart of a harbour.",
         "The lines style connects adjacent posts of a fence.",
+        "Row name is the symbolic name that a lock has on a chart.",
     ],
 )
 def test_a_book_is_not_asked_what_only_a_section_tells(sentence: str) -> None:

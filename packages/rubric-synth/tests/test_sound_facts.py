@@ -86,8 +86,10 @@ def _fact(sentence: str) -> Fact | None:
         "Copies of a chart will fail because the press is out of ink.",
         # an answer of which nothing is left without its number
         "Mobile carriers in a crystal are divided into a number of different classes.",
+        # an exception to what stands before
+        "An exception is the gauge centred around the pier.",
         # half of a quotation
-        "Charts with 'back are drawn behind a map, while charts with 'front cover a map.",
+        "Tags with ’back are drawn behind maps, while tags with ’front are drawn on maps.",
         # no definition, but what somebody thinks of it
         "A non-functional address is a violation of Harbour Policy.",
         # pieces of a sentence

@@ -24,6 +24,8 @@ _BESIDE = r"\b[A-Z][a-z-]+ {0}\b|\b{0} [A-Z][a-z-]+"
 """A name with another word that has a capital: "Carlo" alone names nothing."""
 _BARE = re.compile(r"\bthe [a-z-]+(?: (?!of\b)[a-z]+){0,2}$")
 _OF_A_CALL = re.compile(r"\b(?:argument|parameter|option|field)s?\b", re.IGNORECASE)
+_LABEL = re.compile(r"^(?!The |An? )[\w-]+(?: [\w-]+)? is the ")
+"""A column of a report that a sentence explains: "Row name is the name of the row."."""
 _MOST_NAMES = 8
 _NAME = patterns("prose_signs")["name"]
 
@@ -210,7 +212,9 @@ def names_section(
 
 
 def needs_section(fact: Fact) -> bool:
-    """Tell whether a question asks for one of many things, or for an argument of some call."""
+    """Tell whether a fact is one of many, of an argument of some call, or of a report's column."""
+    if _LABEL.match(fact.sentence) is not None:
+        return True
     return fact.is_open or _OF_A_CALL.search(fact.question) is not None
 
 
