@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rubric_core import JudgeResult, JudgeView, Outcome, Reason, Usage
-from rubric_core.judgement.result import Call, call_shares
+from rubric_core.judgement.call import Call, call_shares
 from rubric_judge import JudgePool, JudgeSetupError, Ledger, load_judge, load_replicas
 from rubric_judge.config import ListwiseConfig, judge_spec
 from rubric_judge.judges.capabilities import GroupJudge

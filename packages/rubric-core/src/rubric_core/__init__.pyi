@@ -21,14 +21,14 @@ from rubric_core.errors import RubricError as RubricError
 from rubric_core.errors import RubricFileError as RubricFileError
 from rubric_core.errors import SchemaError as SchemaError
 from rubric_core.errors import UnavailableRewardError as UnavailableRewardError
+from rubric_core.judgement.call import Answerer as Answerer
+from rubric_core.judgement.call import Usage as Usage
 from rubric_core.judgement.evidence import Evidence as Evidence
 from rubric_core.judgement.probability import VerdictProbability as VerdictProbability
-from rubric_core.judgement.result import Answerer as Answerer
 from rubric_core.judgement.result import CascadeLevel as CascadeLevel
 from rubric_core.judgement.result import CascadeTrace as CascadeTrace
 from rubric_core.judgement.result import GroupTrace as GroupTrace
 from rubric_core.judgement.result import JudgeResult as JudgeResult
-from rubric_core.judgement.result import Usage as Usage
 from rubric_core.outcome import Outcome as Outcome
 from rubric_core.outcome import Reason as Reason
 from rubric_core.plugins.entry_points import Judge as Judge

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rubric_core import Criterion, Grounding, JudgeResult, Rubric, Task
-from rubric_core.judgement.result import Usage
+from rubric_core.judgement.call import Usage
 from rubric_train_openrlhf.run.records import JudgementRow, RolloutRow, row_id
 from rubric_train_openrlhf.tracking.figures import (
     Measuring,

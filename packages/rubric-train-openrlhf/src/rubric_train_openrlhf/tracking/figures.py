@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 
 from rubric_core import Pooling, Task
-from rubric_core.judgement.result import Usage
+from rubric_core.judgement.call import Usage
 from rubric_train_openrlhf.run.records import JudgementRow, RolloutRow
 from rubric_train_openrlhf.run.writing import numbers
 from rubric_train_openrlhf.tracking.tracker import Table

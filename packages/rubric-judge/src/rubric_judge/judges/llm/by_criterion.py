@@ -6,8 +6,9 @@ from functools import lru_cache, partial
 from typing import NamedTuple
 
 from rubric_core import JudgeResult, JudgeView, Rubric, VerdictProbability
+from rubric_core.judgement.call import Answerer
 from rubric_core.judgement.evidence import Evidence
-from rubric_core.judgement.result import Answerer, first_failure, one_call
+from rubric_core.judgement.result import first_failure, one_call
 from rubric_judge.judges.several import at_once
 
 _Ask = Callable[[JudgeView], Awaitable[JudgeResult]]

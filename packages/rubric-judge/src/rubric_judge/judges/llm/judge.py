@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from rubric_core import Answerer, JudgeResult, JudgeView, Outcome, Reason
 from rubric_core.files import text_sha256
-from rubric_core.judgement.result import Call
+from rubric_core.judgement.call import Call
 from rubric_judge import events
 from rubric_judge.config import JudgeConfig, ModelJudgeConfig
 from rubric_judge.errors import JudgeTransportError

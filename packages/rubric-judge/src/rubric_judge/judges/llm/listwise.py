@@ -6,8 +6,8 @@ from string import ascii_uppercase
 
 from rubric_core import JudgeResult, JudgeView
 from rubric_core.errors import ReplyError
+from rubric_core.judgement.call import call_shares
 from rubric_core.judgement.reply import read_group_reply
-from rubric_core.judgement.result import call_shares
 from rubric_judge import events
 from rubric_judge.config import ListwiseConfig
 from rubric_judge.judges.capabilities import check_group, group_identity
