@@ -49,7 +49,7 @@ class GroupJudge(Protocol):
 
         Returns:
             One result for each view, in their order: all scored, or all with one failure. What the
-            call took is divided among them, by `rubric_core.judgement.result.call_shares`. A judge
+            call took is divided among them, by `rubric_core.judgement.call.call_shares`. A judge
             that asks about each response in calls of its own may give each its own outcome: it says
             so by an attribute `fails_apart` that is true.
 

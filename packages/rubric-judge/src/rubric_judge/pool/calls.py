@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import anyio
 
 from rubric_core import Judge, JudgeResult, JudgeView, Outcome, Reason, Usage
-from rubric_core.judgement import result as judgement
+from rubric_core.judgement import call as judge_call
 from rubric_judge import events
 from rubric_judge.errors import EventLoopError
 from rubric_judge.judges.capabilities import GroupJudge, check_group, group_identity
@@ -224,7 +224,7 @@ def without_answer(
 ) -> CallResults:
     """Return the results of a call without an answer; its attempts are counted once."""
     result = JudgeResult.unavailable(reason, judge=judge, detail=detail)
-    shares = judgement.call_shares(judgement.Call(attempts=attempts), count)
+    shares = judge_call.call_shares(judge_call.Call(attempts=attempts), count)
     return tuple(result.with_call(**share) for share in shares)
 
 
