@@ -14,9 +14,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from pathlib import Path
 from threading import Thread
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -26,10 +27,12 @@ from rubric_core.locks import folder_lock
 from rubric_train_openrlhf.cluster.settings import RUN_FILE
 from rubric_train_openrlhf.run.writing import disk_errors
 
+if TYPE_CHECKING:
+    import psutil
+
 _SET_SIGNAL_OF_PARENTS_DEATH = 1
 """PR_SET_PDEATHSIG of Linux's prctl."""
-_MARK = f"{RUN_FILE}=".encode()
-_TITLE = b"ray::"
+_TITLE = "ray::"
 """Begins the title that Ray gives its workers and agents."""
 _PATIENCE_S = 10.0
 """For the system to take a killed process away."""
@@ -97,12 +100,15 @@ def processes_of(folder: Path) -> list[int]:
     is the variable that every process of a run is started with, which the title of Ray's agents
     writes over, and files open below the folder. A reader's `tail -f` has the last alone.
     """
-    pids = (int(path.name) for path in Path("/proc").glob("[0-9]*"))
-    return [
-        pid
-        for pid in pids
-        if pid != os.getpid() and _is_of_a_run(pid) and _uses(pid, folder)
-    ]
+    import psutil  # comes with OpenRLHF, without which nothing is run
+
+    found: list[int] = []
+    for process in psutil.process_iter():
+        # It may have ended, or be another user's.
+        with contextlib.suppress(psutil.Error):
+            if process.pid != os.getpid() and _uses(process, folder):
+                found.append(process.pid)
+    return found
 
 
 def end_processes(folder: Path) -> int:
@@ -124,32 +130,15 @@ def end_processes(folder: Path) -> int:
     return len(ended)
 
 
-def _is_of_a_run(pid: int) -> bool:
-    return any(word.startswith(_TITLE) for word in words_of(pid, "cmdline")[:1]) or any(
-        variable.startswith(_MARK) for variable in words_of(pid, "environ")
-    )
-
-
-def _uses(pid: int, folder: Path) -> bool:
+def _uses(process: "psutil.Process", folder: Path) -> bool:
+    words = process.cmdline()
+    is_of_a_run = " ".join(words).startswith(_TITLE) or RUN_FILE in process.environ()
+    if not is_of_a_run:
+        return False
     below = f"{folder}/"
-    return any(below in os.fsdecode(word) for word in words_of(pid, "cmdline")) or any(
-        target.startswith(below) for target in _open_files(pid)
+    return any(below in word for word in words) or any(
+        file.path.startswith(below) for file in process.open_files()
     )
-
-
-def words_of(pid: int, name: str) -> list[bytes]:
-    """Arguments (`cmdline`) or variables (`environ`) of a process, where the system shows them."""
-    try:
-        return read_file(Path(f"/proc/{pid}/{name}")).split(b"\0")
-    except OSError:  # it has ended, or is another user's
-        return []
-
-
-def _open_files(pid: int) -> Iterator[str]:
-    with contextlib.suppress(OSError):  # it has ended, or is another user's
-        for link in list(Path(f"/proc/{pid}/fd").iterdir()):
-            with contextlib.suppress(OSError):  # closed meanwhile
-                yield str(link.readlink())
 
 
 PLACE = Path("/tmp")  # noqa: S108  # the names of Ray's sockets leave little room for another

@@ -1,6 +1,7 @@
 """The stage of a rehearsal: a smaller run, otherwise the same, with process, log and deadline."""
 
 import contextlib
+import os
 import re
 import signal
 import subprocess
@@ -20,7 +21,7 @@ from rubric_core.files import read_file
 from rubric_judge import JudgeSpec, load_replicas
 from rubric_judge.judges.capabilities import fingerprint
 from rubric_judge.quality.calibration.record import read_calibration
-from rubric_train_openrlhf.cluster.orphans import end_session, words_of
+from rubric_train_openrlhf.cluster.orphans import end_session
 from rubric_train_openrlhf.cluster.rehearse import judge, stand_ins
 from rubric_train_openrlhf.cluster.rehearse.checking import Subject
 from rubric_train_openrlhf.config.sections import PathModel
@@ -354,12 +355,10 @@ def _arguments_below(pid: int) -> set[bytes]:
     """Arguments and variables of a process and of all that it has started."""
     import psutil  # comes with OpenRLHF, without which nothing is run
 
-    with contextlib.suppress(psutil.NoSuchProcess):
-        below = [root := psutil.Process(pid), *root.children(recursive=True)]
-        return {
-            word
-            for process in below
-            for name in ("cmdline", "environ")
-            for word in words_of(process.pid, name)
-        }
-    return set()
+    arguments = set[bytes]()
+    with contextlib.suppress(psutil.Error):
+        for process in (root := psutil.Process(pid), *root.children(recursive=True)):
+            with contextlib.suppress(psutil.Error):  # it has ended
+                words = (*process.cmdline(), *process.environ().values())
+                arguments.update(map(os.fsencode, words))
+    return arguments
