@@ -39,34 +39,22 @@ def question_of(entry: ApiEntry, facts: Sequence[Fact]) -> str:
     return " ".join(f"{part}?" for part in parts)
 
 
-_JOINT_KINDS = frozenset(
-    {
-        CriterionKind.DEFINITION,
-        CriterionKind.DEFAULT,
-        CriterionKind.CHOICES,
-        CriterionKind.SHAPE,
-    }
-)
-"""Kinds of facts that one part of a question asks for, of all parameters together."""
+_JOINT_KINDS = {
+    CriterionKind.DEFINITION: ("what does {} mean", "what do {} mean"),
+    CriterionKind.DEFAULT: ("what is the default of {}", "what are the defaults of {}"),
+    CriterionKind.SHAPE: ("of which type is {}", "of which type are {}"),
+    CriterionKind.CHOICES: ("which values may {} take", "which values may {} take"),
+}
+"""Kinds of facts that one part of a question asks for, of one parameter or of several together."""
 
 
 def _asks_about_parameters(facts: Sequence[Fact]) -> Iterator[str]:
     """Yield the parts of a question that ask for one kind of fact of several parameters."""
-    topics = _topics(facts, CriterionKind.DEFINITION)
-    if topics:
-        verb = "do" if len(topics) > 1 else "does"
-        yield f"what {verb} {language.listed(topics)} mean"
-    topics = _topics(facts, CriterionKind.DEFAULT)
-    if topics:
-        subject = "are the defaults" if len(topics) > 1 else "is the default"
-        yield f"what {subject} of {language.listed(topics)}"
-    topics = _topics(facts, CriterionKind.SHAPE)
-    if topics:
-        verb = "are" if len(topics) > 1 else "is"
-        yield f"of which type {verb} {language.listed(topics)}"
-    topics = _topics(facts, CriterionKind.CHOICES)
-    if topics:
-        yield f"which values may {language.listed(topics)} take"
+    for kind, (of_one, of_several) in _JOINT_KINDS.items():
+        topics = _topics(facts, kind)
+        ask = of_several if len(topics) > 1 else of_one
+        if topics:
+            yield ask.format(language.listed(topics))
 
 
 def _with_pronouns(asks: Sequence[str], name: str) -> list[str]:
