@@ -8,8 +8,6 @@ from typing import Any
 
 from rubric_core import Decoding, RubricError
 
-_BANNED = float("-inf")
-
 
 class DrawCancelledError(RubricError, RuntimeError):
     """The answers are no longer waited for."""
@@ -25,7 +23,14 @@ class SeededDraw:
         left: threading.Event,
     ) -> None:
         """Store the seed of each row, in the order of the batch, and the event that ends it."""
-        self._decoding = decoding
+        from transformers import TopKLogitsWarper, TopPLogitsWarper  # an extra
+
+        self._temperature = decoding.temperature
+        self._warpers: list[Any] = []
+        if decoding.top_k is not None:
+            self._warpers.append(TopKLogitsWarper(decoding.top_k))
+        if decoding.top_p < 1:
+            self._warpers.append(TopPLogitsWarper(decoding.top_p))
         self._generators = [random.Random(seed) for seed in seeds]  # no secret
         self._left = left
 
@@ -35,38 +40,24 @@ class SeededDraw:
         Raises:
             DrawCancelledError: the event was set.
         """
-        del input_ids
         if self._left.is_set():
             raise DrawCancelledError("nobody waits for the answers any more")
         scores = scores.float()
-        if self._decoding.temperature == 0:
+        if self._temperature == 0:
             return scores
-        scores = _narrowed(scores / self._decoding.temperature, self._decoding)
-        shares = scores.double().softmax(dim=-1)
+        # Turned round: of equal scores the warpers keep the last.
+        narrowed = (scores / self._temperature).double().flip(-1)
+        for warper in self._warpers:
+            narrowed = warper(input_ids, narrowed)
+        shares = narrowed.flip(-1).softmax(dim=-1)
         sums = shares.cumsum(dim=-1)
         numbers = [[generator.random()] for generator in self._generators]
         # The last sum, rounded, may not be 1.
         bounds = sums.new_tensor(numbers) * sums[:, -1:]
         # The first token whose sum exceeds the number.
         chosen = (sums <= bounds).sum(dim=-1, keepdim=True)
-        banned = scores.new_full(scores.shape, _BANNED)
+        banned = scores.new_full(scores.shape, float("-inf"))
         return banned.scatter_(1, chosen, 0.0)
-
-
-def _narrowed(scores: Any, decoding: Decoding) -> Any:
-    """Keep the k best tokens, and of those the fewest whose probabilities sum to p."""
-    if decoding.top_k is not None and decoding.top_k < scores.shape[-1]:
-        lowest = scores.topk(decoding.top_k, dim=-1).values[:, -1:]
-        scores = scores.masked_fill(scores < lowest, _BANNED)
-    if decoding.top_p < 1:
-        ordered, order = scores.sort(dim=-1, descending=True)
-        shares = ordered.double().softmax(dim=-1)
-        sums_before = shares.cumsum(dim=-1) - shares
-        is_dropped = sums_before >= decoding.top_p
-        is_dropped[:, 0] = False
-        is_banned = is_dropped.scatter(-1, order, is_dropped)
-        scores = scores.masked_fill(is_banned, _BANNED)
-    return scores
 
 
 def hold_positions(model: Any, positions: int) -> bool:

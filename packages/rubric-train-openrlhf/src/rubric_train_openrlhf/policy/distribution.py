@@ -1,14 +1,17 @@
 """The policy's next-token distribution: one definition for sampling and for recomputing."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from transformers import TopKLogitsWarper, TopPLogitsWarper
 
 from rubric_train_openrlhf.errors import NonFiniteLogitsError
 
 # Far below any logit, yet finite: its exp is exactly 0 in float32, and 0 times it is 0, not NaN.
 BANNED_SCORE = -1e30
+_UNREAD: Any = None
+"""The tokens before, which neither warper of transformers reads."""
 
 
 class Draw(NamedTuple):
@@ -103,19 +106,14 @@ def narrowed(scores_NV: Tensor, *, top_p: float, top_k: int | None) -> Tensor:
     Returns:
         Scores in which every other token is banned; the most likely one is always kept.
     """
-    if top_k is not None and top_k < scores_NV.shape[-1]:
-        lowest_N1 = scores_NV.topk(top_k, dim=-1).values[:, -1:]
-        scores_NV = scores_NV.masked_fill(scores_NV < lowest_N1, BANNED_SCORE)
+    kept_NV: Any = scores_NV
+    if top_k is not None:
+        kept_NV = TopKLogitsWarper(top_k, BANNED_SCORE)(_UNREAD, kept_NV)
     if top_p < 1:
-        sorted_NV, order_NV = scores_NV.sort(dim=-1, descending=True)
-        shares_NV = sorted_NV.double().softmax(dim=-1)
-        before_NV = shares_NV.cumsum(dim=-1) - shares_NV
-        # Through the order, for tokens of equal scores may lie on both sides of the bound.
-        dropped_NV = torch.zeros_like(before_NV, dtype=torch.bool)
-        dropped_NV.scatter_(-1, order_NV, before_NV >= top_p)
-        dropped_NV.scatter_(-1, order_NV[:, :1], torch.zeros_like(dropped_NV[:, :1]))
-        scores_NV = scores_NV.masked_fill(dropped_NV, BANNED_SCORE)
-    return scores_NV
+        # In double, for its sums are as precise; turned round, for of equals it keeps the last.
+        turned_NV = kept_NV.double().flip(-1)
+        kept_NV = TopPLogitsWarper(top_p, BANNED_SCORE)(_UNREAD, turned_NV).flip(-1)
+    return kept_NV.float()
 
 
 def by_uniform(scores_NV: Tensor, uniform_N: Tensor) -> Tensor:
