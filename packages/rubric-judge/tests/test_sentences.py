@@ -64,7 +64,7 @@ def test_a_text_is_split_at_end_marks_and_lines(text: str, expected: list[str]) 
 )
 def test_only_prose_is_well_formed(text: str, *, well_formed: bool) -> None:
     (sentence,) = read_sentences(text)
-    assert sentence.well_formed is well_formed
+    assert (sentence.flaw is None) is well_formed
 
 
 def test_a_sentence_can_earn_one_unit_for_two_words() -> None:

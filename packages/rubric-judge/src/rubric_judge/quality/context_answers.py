@@ -18,25 +18,19 @@ _K1 = 1.5
 _B = 0.75
 
 
-def context_start(context: Sequence[Section], *, words: int = START_WORDS) -> str:
-    """Return the first words of a context.
-
-    Args:
-        context: its texts are read one after the other, without headings.
-        words: number of words.
-    """
-    return " ".join(" ".join(section.text for section in context).split()[:words])
+def context_start(context: Sequence[Section]) -> str:
+    """Return the first words of a context, whose texts are read without their headings."""
+    words = " ".join(section.text for section in context).split()
+    return " ".join(words[:START_WORDS])
 
 
-def nearest_sentences(
-    question: str, context: Sequence[Section], *, sentences: int = SENTENCES
-) -> str:
+def nearest_sentences(question: str, context: Sequence[Section]) -> str:
     """Return the sentences of a context that are nearest to a question by BM25, in their order.
 
     Args:
         question: the question; its words are compared by stem, without function words.
-        context: the context; its sentences are the documents of the formula.
-        sentences: number of sentences; among equally near ones the first are taken.
+        context: the context; its sentences are the documents of the formula. Among equally near
+            ones the first are taken.
     """
     distinct: dict[str, None] = {}
     for section in context:
@@ -59,7 +53,7 @@ def nearest_sentences(
 
     best = sorted(
         range(len(sentence_texts)), key=lambda place: (-nearness(place), place)
-    )[:sentences]
+    )[:SENTENCES]
     return " ".join(sentence_texts[place] for place in sorted(best))
 
 

@@ -15,12 +15,10 @@ from rubric_judge.judges.lexical.words import (
     stem,
 )
 
-_PHRASES: dict[str, str] = toml_beside(__file__, "polarity.toml")
-_CLAUSE_END = re.compile(_PHRASES["clause_end"], re.IGNORECASE)
-_DENIAL = re.compile(_PHRASES["denial"], re.IGNORECASE)
-_DISOWNED = re.compile(_PHRASES["disowned"], re.IGNORECASE)
-_DISOWNS_ALL = re.compile(_PHRASES["disowns_all"], re.IGNORECASE)
-_HERE = re.compile(_PHRASES["here"], re.IGNORECASE)
+_PHRASES = {
+    name: re.compile(pattern, re.IGNORECASE)
+    for name, pattern in toml_beside(__file__, "polarity.toml").items()
+}
 _FRAME = frozenset(map(stem, FUNCTION_WORDS))
 _ENOUGH = 2
 """Fewest content words that two clauses share if they are about the same thing."""
@@ -85,12 +83,12 @@ class Statements:
 
 def disowns_itself(sentence: Sentence) -> bool:
     """Tell whether a sentence denies what follows its "that": "It is a myth that …"."""
-    return _DISOWNED.search(sentence.text) is not None
+    return _PHRASES["disowned"].search(sentence.text) is not None
 
 
 def opens_by_disowning(sentence: Sentence) -> bool:
     """Tell whether a sentence does so from its first words on, so that it affirms nothing."""
-    match = _DISOWNED.search(sentence.text)
+    match = _PHRASES["disowned"].search(sentence.text)
     if match is None:
         return False
     words_before = WORD.findall(sentence.text[: match.start()])
@@ -99,13 +97,15 @@ def opens_by_disowning(sentence: Sentence) -> bool:
 
 def disowns_the_rest(sentence: Sentence) -> bool:
     """Tell whether a sentence says that nothing of the response is right."""
-    match = _DISOWNS_ALL.search(sentence.text)
-    return match is not None and _HERE.search(match[0]) is not None
+    match = _PHRASES["disowns_all"].search(sentence.text)
+    return match is not None and _PHRASES["here"].search(match[0]) is not None
 
 
 def _clauses(sentence: Sentence) -> Iterator[_Clause]:
     disowned = disowns_itself(sentence)
-    for part in _CLAUSE_END.split(sentence.text):
+    for part in _PHRASES["clause_end"].split(sentence.text):
         stems = frozenset(map(stem, WORD.findall(part))) - _FRAME
         if stems:
-            yield _Clause(stems, disowned or _DENIAL.search(part) is not None)
+            yield _Clause(
+                stems, disowned or _PHRASES["denial"].search(part) is not None
+            )

@@ -134,14 +134,9 @@ class Sentence:
             run for run in trigrams(self.lowered) if not FUNCTION_WORDS.isdisjoint(run)
         ]
 
-    @property
-    def well_formed(self) -> bool:
-        """Whether it reads as prose: length, end mark, function words, variety, letters."""
-        return self.flaw is None
-
     @cached_property
     def flaw(self) -> str | None:
-        """The first reason why it does not read as prose, if there is one."""
+        """The first reason why it does not read as prose: length, end mark, words, letters."""
         n_words = len(self.words)
         if not _MIN_WORDS <= n_words <= _MAX_WORDS:
             return "too short" if n_words < _MIN_WORDS else "too long"

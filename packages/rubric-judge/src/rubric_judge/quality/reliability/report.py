@@ -188,9 +188,12 @@ class ReliabilityReport(Report):
             _judges(self.judges[k : k + _MOST_COLUMNS], columns[k : k + _MOST_COLUMNS])
             for k in range(0, len(columns), _MOST_COLUMNS)
         ]
-        panel = _panel(self.panel)
-        alphas = _alphas(self.panel)
-        together = [panel, alphas, _pairs(self.pairs, marks)]
+        pairs = ([pair, marks[pair.a], marks[pair.b]] for pair in self.pairs)
+        together = [
+            _turned(WORDS["panel"], [[self.panel]], ("value",), further=("errors",)),
+            _alphas(self.panel),
+            Table.from_forms(WORDS["pairs"], pairs),
+        ]
         if self.reference is not None:
             together.append(_rates(self.rates, marks, marks[self.reference]))
         legend = Table.from_texts("Judges", ("", "judge"), rows)
@@ -312,10 +315,6 @@ def _criteria(criteria: Sequence[CriterionNoise], marks: Mapping[str, str]) -> T
     )
 
 
-def _panel(panel: PanelAgreement) -> Table:
-    return _turned(WORDS["panel"], [[panel]], ("value",), further=("errors",))
-
-
 def _alphas(panel: PanelAgreement) -> Table:
     known = {
         name: alpha
@@ -332,12 +331,6 @@ def _alphas(panel: PanelAgreement) -> Table:
     if len(lowest) < len(known):
         of = f" (the {len(lowest)} lowest)"
     return Table.from_forms(WORDS["alphas"], values, of=of)
-
-
-def _pairs(pairs: Sequence[PairAgreement], marks: Mapping[str, str]) -> Table:
-    return Table.from_forms(
-        WORDS["pairs"], ([pair, marks[pair.a], marks[pair.b]] for pair in pairs)
-    )
 
 
 def _rates(

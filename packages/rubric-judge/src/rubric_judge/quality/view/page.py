@@ -215,8 +215,7 @@ def by_criterion(
     samples: Samples,
     tasks: Mapping[str, Task],
     *,
-    kinds: Mapping[str, str] | None = None,
-    page: str = "",
+    kinds: Mapping[str, str],
 ) -> Table:
     """Return the mean of each criterion by judge and people; a row leads to its samples.
 
@@ -224,9 +223,7 @@ def by_criterion(
         samples: the samples.
         tasks: tasks by id, which say which criteria are measured together.
         kinds: names of kinds by criterion id, for tasks that are not there.
-        page: path of the viewer from the page that holds the table.
     """
-    kinds = kinds or {}
     shown = {sample.first.task_id for sample in samples.rows} & tasks.keys()
     pooling = Pooling.of(tasks[name] for name in shown)
     names = {
@@ -245,7 +242,7 @@ def by_criterion(
             ]
             pool = of_task.get(name) or kinds.get(name, name)
             cells[pool].add(z, sample.people.get(name, {}))
-    return _table(samples, cells, page)
+    return _table(samples, cells)
 
 
 class _Tally:
@@ -275,7 +272,7 @@ class _Tally:
             self.differ += len(calls) > 1
 
 
-def _table(samples: Samples, cells: Mapping[str, _Tally], page: str) -> Table:
+def _table(samples: Samples, cells: Mapping[str, _Tally]) -> Table:
     has_people = any(tally.people for tally in cells.values())
     compares = any(tally.compared for tally in cells.values())
     columns = [Column(key="count", title="samples", form="count")]
@@ -309,12 +306,11 @@ def _table(samples: Samples, cells: Mapping[str, _Tally], page: str) -> Table:
             values.append(_mean(tally.people))
         if compares:
             values.append(tally.differ / tally.compared if tally.compared else None)
-        choice = {"criterion": name}
         rows.append(
             Row(
                 name=name,
                 cells=tuple(Cell(value=value) for value in values),
-                link=link_to(page, **choice),
+                link=link_to("", criterion=name),
             )
         )
     left = len(ordered) - len(rows)

@@ -21,9 +21,6 @@ from rubric_judge.quality.view.samples import Judged, Source, Texts, Verdict
 Kind: TypeAlias = Format | Literal["evaluation"]
 """A format of an input."""
 
-OF_JUDGE = frozenset({"judged", "ledger", "run"})
-"""Formats whose place is the judge's, so that a page may be written beside them."""
-
 
 def told_kind(path: Path) -> Kind:
     """Tell the format of an input from its content.
