@@ -1,21 +1,16 @@
 """The application, and what its commands read and write."""
 
-from __future__ import annotations
-
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rubric_core import Task, read_tasks
 from rubric_core.errors import ConfigError
 from rubric_core.files import write_text
 from rubric_judge.ui.console import command, progress
-
-if TYPE_CHECKING:
-    from rubric_judge.ui.page.links import Leads
-    from rubric_judge.ui.page.tables import Report
+from rubric_judge.ui.page.links import Leads
+from rubric_judge.ui.page.tables import Report
 
 app = command.command_app("rubric-judge", summary="Judge responses against rubrics.")
 

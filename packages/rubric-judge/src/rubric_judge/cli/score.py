@@ -28,6 +28,7 @@ from rubric_judge.quality.trajectories import (
 )
 from rubric_judge.ui.console import command
 from rubric_judge.ui.console.outputs import require_writable
+from rubric_judge.ui.page.tables import counted
 
 if TYPE_CHECKING:
     from rubric_judge.judges.capabilities import WordMatching
@@ -326,8 +327,6 @@ def _cascade(statistics: PoolStatistics) -> list[tuple[str, str]]:
     """Say who decided how much, what the audits found, and what was saved."""
     if (cascade_statistics := statistics.cascade) is None:
         return []
-    from rubric_judge.ui.page.tables import counted
-
     total = sum(level.decided for level in cascade_statistics.levels.values())
     figures = [
         (

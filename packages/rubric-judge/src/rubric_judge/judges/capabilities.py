@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from typing import Protocol, runtime_checkable
 
-from rubric_core import Judge, JudgeResult, JudgeView
+from rubric_core import Judge, JudgeResult, JudgeView, Reason
 from rubric_core.schema.judged import TOOL_USE
 from rubric_judge.errors import JudgeSetupError
 
@@ -187,6 +187,11 @@ def refuse_tool_use(judge: Judge, view: JudgeView) -> str:
     if view.excerpt is None or view.excerpt.judges != TOOL_USE:
         return ""
     return f"the judge {judge.name!r} reads what a policy writes, and no calls of tools"
+
+
+def no_judgement(judge: Judge, detail: str) -> JudgeResult:
+    """Return the result of what a judge cannot judge, or has failed to."""
+    return JudgeResult.unavailable(Reason.JUDGE_ERROR, judge=judge.name, detail=detail)
 
 
 def require_excerpts(judge: Judge, views: Sequence[JudgeView]) -> None:

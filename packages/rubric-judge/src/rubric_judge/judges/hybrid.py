@@ -10,7 +10,6 @@ from rubric_core import (
     JudgeResult,
     JudgeView,
     Outcome,
-    Reason,
     Rubric,
 )
 from rubric_core.files import text_sha256
@@ -20,6 +19,7 @@ from rubric_judge.errors import SandboxError, VerificationError
 from rubric_judge.judges.capabilities import (
     excerpt_refusal,
     fingerprint,
+    no_judgement,
     refuse_tool_use,
     wants_warm_call,
 )
@@ -109,16 +109,12 @@ class HybridJudge(SeveralJudges):
         """
         problem = self.refuse_excerpt(view) if view.excerpt is not None else ""
         if problem:
-            return JudgeResult.unavailable(
-                Reason.JUDGE_ERROR, judge=self.name, detail=problem
-            )
+            return no_judgement(self, problem)
         try:
             plan = self._plan(view.rubric)
             verdicts = await self._verdicts(plan, view)
         except (VerificationError, SandboxError) as error:
-            return JudgeResult.unavailable(
-                Reason.JUDGE_ERROR, judge=self.name, detail=str(error)
-            )
+            return no_judgement(self, str(error))
         # Not `rubric[name]` for each verdict: that looks through the criteria every time.
         decided = (c for c in view.rubric if c.id in verdicts)
         scores = {c.id: c.weight * verdicts[c.id].share for c in decided}

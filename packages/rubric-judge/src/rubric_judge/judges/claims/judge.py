@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from rubric_core import JudgeResult, JudgeView, Outcome, Reason
+from rubric_core import JudgeResult, JudgeView, Outcome
 from rubric_judge.config import ClaimConfig, LexicalConfig
-from rubric_judge.judges.capabilities import refuse_tool_use
+from rubric_judge.judges.capabilities import no_judgement, refuse_tool_use
 from rubric_judge.judges.claims import lexicon
 from rubric_judge.judges.claims.claim import Claims, read_claims
 from rubric_judge.judges.claims.finding import (
@@ -146,9 +146,7 @@ class ClaimJudge:
         """Score the claims, and take the other criteria from the lexical judge."""
         problem = self.refuse_excerpt(view)
         if problem:
-            return JudgeResult.unavailable(
-                Reason.JUDGE_ERROR, judge=self.name, detail=problem
-            )
+            return no_judgement(self, problem)
         reason = view.unwritten
         if reason is not None:
             return JudgeResult.without_answer(view.rubric, reason, judge=self.name)

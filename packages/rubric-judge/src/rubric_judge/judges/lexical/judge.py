@@ -7,7 +7,7 @@ are rules, and miss some cases: read samples of a policy that was trained on it 
 from collections.abc import Iterator
 from functools import lru_cache
 
-from rubric_core import JudgeResult, JudgeView, Reason
+from rubric_core import JudgeResult, JudgeView
 from rubric_core.files import text_sha256
 from rubric_judge.checks.deciding import (
     CheckResult,
@@ -21,7 +21,7 @@ from rubric_judge.checks.pattern import RegexCheck
 from rubric_judge.checks.schema import SchemaCheck
 from rubric_judge.config import LexicalConfig
 from rubric_judge.errors import SandboxError, VerificationError
-from rubric_judge.judges.capabilities import refuse_tool_use
+from rubric_judge.judges.capabilities import no_judgement, refuse_tool_use
 from rubric_judge.judges.lexical import polarity, scoring
 
 _RUBRICS_KEPT = 128
@@ -84,9 +84,7 @@ class LexicalJudge:
                 for name, check in _checks(compiled)
             }
         except (VerificationError, SandboxError) as error:
-            return JudgeResult.unavailable(
-                Reason.JUDGE_ERROR, judge=self.name, detail=str(error)
-            )
+            return no_judgement(self, str(error))
         return self._scored(view, compiled, verdicts)
 
     def judge_now(self, view: JudgeView) -> JudgeResult:
@@ -102,9 +100,7 @@ class LexicalJudge:
         try:
             compiled = self._compile(view.rubric)
         except VerificationError as error:
-            return JudgeResult.unavailable(
-                Reason.JUDGE_ERROR, judge=self.name, detail=str(error)
-            )
+            return no_judgement(self, str(error))
         verdicts = {
             name: decide(check, view.response, regex_timeout_s=timeout_s)
             for name, check in _checks(compiled)
@@ -119,9 +115,7 @@ class LexicalJudge:
     ) -> JudgeResult:
         problem = self.refuse_excerpt(view)
         if problem:
-            return JudgeResult.unavailable(
-                Reason.JUDGE_ERROR, judge=self.name, detail=problem
-            )
+            return no_judgement(self, problem)
         reason = view.unwritten
         if reason is not None:
             return JudgeResult.without_answer(view.rubric, reason, judge=self.name)

@@ -18,7 +18,6 @@ from io import TextIOWrapper
 from pathlib import Path
 from types import FrameType
 from typing import (
-    TYPE_CHECKING,
     Annotated,
     Any,
     NoReturn,
@@ -34,9 +33,7 @@ from rich.text import Text
 
 from rubric_core.errors import RubricError
 from rubric_judge.ui.console import printing, progress, settings
-
-if TYPE_CHECKING:
-    from rubric_judge.ui.page.tables import Table
+from rubric_judge.ui.page.tables import Table
 
 Positive = Annotated[int, Parameter(validator=Number(gte=1, lte=10**6))]
 """At least 1; more than a million workers, draws or rows is a slip, and would take all memory."""
@@ -346,6 +343,4 @@ def print_figures(
         figures: objects for the slots of each row's forms; without any, nothing is printed.
         values: values for the slots of the title and of the headers.
     """
-    from rubric_judge.ui.page.tables import Table
-
     printing.print_table(console(), Table.from_forms(words, figures, **values))

@@ -7,15 +7,13 @@ headers are broken between words, then texts, then figures; names are broken aft
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-if TYPE_CHECKING:
-    from rubric_judge.ui.page.tables import Table
+from rubric_judge.ui.page.tables import Table
 
 Printed = str | Text
 """A cell: words as they are, or with a style."""
@@ -74,7 +72,7 @@ def print_cells(
     stdout.print()
 
 
-def print_table(stdout: Console, table: "Table") -> None:
+def print_table(stdout: Console, table: Table) -> None:
     """Print a table as its page writes it; without rows nothing is printed."""
     print_cells(stdout, table.title, table.header, table.texts)
 
