@@ -6,7 +6,7 @@ package adds an estimator under the entry point `rubric.advantages`; `estimates`
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, TypeAlias
+from typing import Annotated, ClassVar
 
 from pydantic import ConfigDict, Field, SerializeAsAny
 
@@ -129,7 +129,7 @@ class DecoupledAdvantages(AdvantageEstimator):
         )
 
 
-AdvantageConfig: TypeAlias = Annotated[
+AdvantageConfig = Annotated[
     SerializeAsAny[AdvantageEstimator], chosen(AdvantageEstimator, default="group")
 ]
 """Type of a field that takes any installed estimator; a mapping that names none is of `group`."""

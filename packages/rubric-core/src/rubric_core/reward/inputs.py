@@ -1,6 +1,6 @@
 """Checks of what rewards and advantages are computed from."""
 
-from typing import Literal, TypeAlias, get_args
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,7 +10,7 @@ from rubric_core.arrays import BoolArray, FloatArray
 from rubric_core.effective import shares
 from rubric_core.errors import RewardError, RewardShapeError
 
-Std: TypeAlias = Literal["sample", "population", "leave_one_out", "none"]
+Std = Literal["sample", "population", "leave_one_out", "none"]
 """Divisor of a group's centred rewards."""
 
 _STDS = get_args(Std)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,7 +14,7 @@ from rubric_core.judgement.result import JudgeResult
 from rubric_core.outcome import Outcome
 from rubric_core.schema.rubric import Rubric
 
-OnUnavailable: TypeAlias = Literal["mask", "zero", "raise"]
+OnUnavailable = Literal["mask", "zero", "raise"]
 
 
 class GroupRewards(NamedTuple):

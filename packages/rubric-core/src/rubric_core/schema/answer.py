@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from enum import StrEnum
 from functools import cache
-from typing import Annotated, Literal, NamedTuple, Protocol, TypeAlias
+from typing import Annotated, Literal, NamedTuple, Protocol
 
 from pydantic import Field, StringConstraints
 
@@ -114,7 +114,7 @@ KNOWN_TAGS = (
 )
 """The families that are recognised without a setting."""
 
-Thoughts: TypeAlias = Literal["cut", "opened", "kept"] | ThoughtTags
+Thoughts = Literal["cut", "opened", "kept"] | ThoughtTags
 """How a policy's thoughts are separated from its answers.
 
 "cut", the default: by `KNOWN_TAGS`. "opened": the same, and every completion begins in a thought,

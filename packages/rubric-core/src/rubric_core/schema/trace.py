@@ -4,7 +4,7 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Literal, Self, TypeAlias
+from typing import Literal, Self
 
 from pydantic import model_validator
 
@@ -31,7 +31,7 @@ class ToolCall(Sealed):
         return f"{self.name}({self.arguments})"
 
 
-Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
+Role = Literal["system", "user", "assistant", "tool"]
 
 
 class TraceStep(Sealed):

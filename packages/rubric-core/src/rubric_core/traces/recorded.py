@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, NamedTuple, TypeAlias, cast
+from typing import Literal, NamedTuple, cast
 
 from rubric_core.errors import SchemaError
 from rubric_core.schema.answer import Thoughts
@@ -14,7 +14,7 @@ from rubric_core.traces.messages import listed
 from rubric_core.traces.responses import responses_trace
 from rubric_core.traces.verifiers import verifiers_trace
 
-TraceFormat: TypeAlias = Literal["verifiers", "responses", "atif", "messages"]
+TraceFormat = Literal["verifiers", "responses", "atif", "messages"]
 """A format that is read: a trace of verifiers, items of OpenAI's Responses API as NeMo Gym has
 them, ATIF, or OpenAI's chat messages."""
 _ITEMS = ("function_call", "custom_tool_call", "mcp_call", "reasoning", "message")

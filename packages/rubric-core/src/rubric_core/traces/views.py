@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby, islice
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple
 
 from rubric_core.errors import SchemaError
 from rubric_core.judgement.result import JudgeResult, first_failure, one_call
@@ -31,7 +31,7 @@ from rubric_core.schema.trace import Excerpt, ExcerptPart, PartKind, Trace, Trac
 
 MissingTurn = Literal["raise", "zero"]
 """The lot of a criterion whose turn the trace does not have: an error, or 0."""
-_Key: TypeAlias = tuple[Answer, str]
+_Key = tuple[Answer, str]
 
 
 class _Cut(NamedTuple):

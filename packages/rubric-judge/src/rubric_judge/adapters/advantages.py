@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import wraps
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any, NamedTuple, TypeAlias, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -38,9 +38,9 @@ KEY = f"rubric/{RECORD}"
 PREFIX = "rubric_"
 """Prefix of the names that estimators have in stacks: `rubric_decoupled`, `rubric_group`."""
 
-Record: TypeAlias = JudgementRecord | str | None
+Record = JudgementRecord | str | None
 """A judgement's scores by criterion, also as its JSON; None for a response that nobody judged."""
-Estimator: TypeAlias = AdvantageEstimator | Mapping[str, object] | str
+Estimator = AdvantageEstimator | Mapping[str, object] | str
 """An estimator, its settings, such as `{"estimator": "group", "std": "none"}`, or its name."""
 
 _SAME = 1e-9
@@ -165,7 +165,7 @@ def _parsed(records: Sequence[Record]) -> list[JudgementRecord | None]:
     return parsed
 
 
-_Rows: TypeAlias = list[list[int]]
+_Rows = list[list[int]]
 """Rows of each rollout of a group."""
 
 

@@ -19,6 +19,7 @@ from rubric_core import (
     RubricError,
     SchemaError,
     Thoughts,
+    answer_of_tokens,
     opens_thought,
 )
 from rubric_core.arrays import FloatArray, differ
@@ -28,7 +29,6 @@ from rubric_core.reward.turns import (
     token_advantages,
     turn_advantages,
 )
-from rubric_core.schema.answer import answer_of_tokens
 from rubric_core.schema.trace import Trace, TraceStep
 from rubric_core.traces.chat import chat_trace
 from rubric_core.traces.messages import messages_in

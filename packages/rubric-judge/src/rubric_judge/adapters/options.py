@@ -7,8 +7,7 @@ from typing import Any, Literal, Required, TypedDict, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from rubric_core import Judge, Thoughts
-from rubric_core.reward.projection import OnUnavailable
+from rubric_core import Judge, OnUnavailable, Thoughts
 from rubric_judge.adapters.rows import Tasks
 from rubric_judge.config import JudgeSpec
 from rubric_judge.models.model_config import Positive, Share

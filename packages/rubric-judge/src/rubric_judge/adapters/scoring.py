@@ -25,18 +25,20 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 from pydantic import BaseModel
 
 from rubric_core import (
+    ConfigError,
     Judge,
     JudgeResult,
     JudgeView,
+    MissingExtraError,
     Outcome,
     Pooling,
     Task,
     Thought,
     Thoughts,
     Unanswered,
+    UnavailableRewardError,
 )
 from rubric_core.configuration import validated
-from rubric_core.errors import ConfigError, MissingExtraError, UnavailableRewardError
 from rubric_core.reward.projection import (
     OnUnavailable,
     normalized_reward,

@@ -6,11 +6,15 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Unpack, cast
 
-from rubric_core import ConfigError, Outcome, Thoughts
-from rubric_core.reward.advantage import group_advantages
-from rubric_core.reward.attribution import criterion_attribution
-from rubric_core.reward.inputs import Std
-from rubric_core.reward.projection import project
+from rubric_core import (
+    ConfigError,
+    Outcome,
+    Std,
+    Thoughts,
+    criterion_attribution,
+    group_advantages,
+    project,
+)
 from rubric_core.reward.turns import turn_advantages
 from rubric_core.traces.verifiers import final_branch, verifiers_trace
 from rubric_judge.adapters.rubric_files import one_rubric, task_files

@@ -5,8 +5,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from rubric_core import Task, read_tasks
-from rubric_core.errors import ConfigError
+from rubric_core import ConfigError, Task, read_tasks
 from rubric_core.files import write_text
 from rubric_judge.ui.console import command, progress
 from rubric_judge.ui.page.links import Leads

@@ -19,16 +19,18 @@ from pydantic_core import ValidationError
 
 from rubric_core import (
     Answer,
+    ConfigError,
     JudgeResult,
     JudgeView,
     Outcome,
+    RubricFileError,
+    SchemaError,
     Task,
     Thought,
     Thoughts,
     Unanswered,
     answer_of,
 )
-from rubric_core.errors import ConfigError, RubricFileError, SchemaError
 from rubric_core.files import decode, read_file, replacing
 from rubric_core.rows import ClosedRow, OpenRow, row_error
 from rubric_core.traces.recorded import RecordedTrace

@@ -8,12 +8,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rubric_core import Criterion, JudgeResult, JudgeView, Outcome
+from rubric_core import (
+    CascadeTrace,
+    Criterion,
+    Evidence,
+    GroupTrace,
+    JudgeResult,
+    JudgeView,
+    Outcome,
+)
 from rubric_core.arrays import BoolArray
 from rubric_core.effective import shares
 from rubric_core.files import text_sha256
-from rubric_core.judgement.evidence import Evidence
-from rubric_core.judgement.result import CascadeTrace, GroupTrace
 from rubric_judge.judges.capabilities import (
     check_group,
     group_identity,

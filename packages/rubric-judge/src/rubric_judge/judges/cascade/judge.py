@@ -4,8 +4,7 @@ import time
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from rubric_core import Criterion, JudgeResult, JudgeView, Outcome, Rubric
-from rubric_core.judgement.result import CascadeTrace
+from rubric_core import CascadeTrace, Criterion, JudgeResult, JudgeView, Outcome, Rubric
 from rubric_judge.judges.capabilities import excerpt_refusal, wants_warm_call
 from rubric_judge.judges.cascade.in_turn import JudgesInTurn
 from rubric_judge.judges.cascade.parts import is_audited

@@ -5,9 +5,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import lru_cache, partial
 from typing import NamedTuple
 
-from rubric_core import JudgeResult, JudgeView, Rubric, VerdictProbability
+from rubric_core import Evidence, JudgeResult, JudgeView, Rubric, VerdictProbability
 from rubric_core.judgement.call import Answerer
-from rubric_core.judgement.evidence import Evidence
 from rubric_core.judgement.result import first_failure, one_call
 from rubric_judge.judges.several import at_once
 

@@ -7,8 +7,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rubric_core import ConfigError, Criterion, JudgeResult, JudgeView, Outcome, Pooling
-from rubric_core.schema.pools import Pool
+from rubric_core import (
+    ConfigError,
+    Criterion,
+    JudgeResult,
+    JudgeView,
+    Outcome,
+    Pool,
+    Pooling,
+)
 from rubric_judge.judges.cascade.record import GroupCalibration, ReliabilityMap
 from rubric_judge.judges.cascade.uncertainty import HALF, measured
 

@@ -15,16 +15,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rubric_core import (
+    ConfigError,
     JudgeResult,
     JudgeView,
     Outcome,
     Pool,
     Pooling,
+    RubricFileError,
+    SchemaError,
     Task,
     criterion_scores_z,
 )
 from rubric_core.arrays import FloatArray
-from rubric_core.errors import ConfigError, RubricFileError, SchemaError
 from rubric_judge.quality.labels.rows import LabelSource, holds_labels, read_labels
 from rubric_judge.quality.responses import read_judgements
 from rubric_judge.ui.page.tables import Part

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal
 
 from rubric_core import ConfigError, Task, Thoughts, read_tasks
 from rubric_judge.quality.criteria.groups import JudgedAnswer
@@ -18,7 +18,7 @@ from rubric_judge.quality.view.ours import (
 )
 from rubric_judge.quality.view.samples import Judged, Source, Texts, Verdict
 
-Kind: TypeAlias = Format | Literal["evaluation"]
+Kind = Format | Literal["evaluation"]
 """A format of an input."""
 
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, groupby
 from statistics import fmean
-from typing import Literal, TypeAlias
+from typing import Literal
 
 from markupsafe import Markup
 
@@ -38,7 +38,7 @@ _MARKED_POINTS = 12
 _LABEL_ROOM = 46
 _GAP = 1.5
 """Gap between bars."""
-_Pair: TypeAlias = tuple[float, float]
+_Pair = tuple[float, float]
 
 
 def svg(chart: Chart | Distribution, *, width: Width) -> Markup:
