@@ -72,7 +72,9 @@ class Checklist:
         """
         name = row.name_of(*self.criteria)
         nodes = nodes_of(row, name, partial(self.node, pitfalls=pitfalls))
-        self._take_copies(row, name)
+        for copy in self.criteria:
+            if copy != name and row.get(copy) == row.get(name):
+                row.take(copy)
         turns, passage = self.asked(row)
         source_id = row.identifier(*self.source_id)
         reference = row.maybe_text(*self.reference)
@@ -91,12 +93,6 @@ class Checklist:
         if system:
             turns.insert(0, ("system", system))
         return tuple(turns), _paragraphs(documents, passage)
-
-    def _take_copies(self, row: Row, chosen: str) -> None:
-        """Mark other lists that hold the same criteria as read."""
-        for name in self.criteria:
-            if name != chosen and row.get(name) == row.get(chosen):
-                row.take(name)
 
     def node(self, criterion: Row, *, pitfalls: Pitfalls | None = None) -> Node:
         """Read one criterion, without those below it."""

@@ -25,7 +25,6 @@ from rubric_core.schema.judged import (
     TOOL_USE,
     turn_of,
 )
-from rubric_core.schema.rubric import Rubric
 from rubric_core.schema.task import JudgeView
 from rubric_core.schema.trace import Excerpt, ExcerptPart, PartKind, Trace, TraceStep
 
@@ -218,7 +217,7 @@ def trace_views(
     parts = [
         PartView(_view(whole, cut, ids[key]), name)
         for key, (cut, name) in cuts.items()
-        if _weighs(whole.rubric, ids[key])
+        if any(whole.rubric[name].weight for name in ids[key])
     ]
     return TraceViews(whole, tuple(parts), tuple(missing))
 
@@ -243,10 +242,6 @@ def _view(whole: JudgeView, cut: _Cut, ids: Sequence[str]) -> JudgeView:
         "excerpt": cut.excerpt,
     }
     return whole.model_copy(update=update)
-
-
-def _weighs(rubric: Rubric, ids: Sequence[str]) -> bool:
-    return any(criterion.weight for criterion in rubric if criterion.id in ids)
 
 
 def _named(cut: _Cut, judges: str | None) -> str:

@@ -140,8 +140,11 @@ class CombinedReward:
                 self._functions, self._called(arguments), strict=True
             )
         )
-        if log_metric is not None:
-            _log(self._functions[1:], others, log_metric)
+        for function, rewards in zip(self._functions[1:], others, strict=True):
+            applied = [reward for reward in rewards if reward is not None]
+            if applied and log_metric is not None:
+                # The name that TRL itself would give it.
+                log_metric(f"rewards/{function.name}/mean", fmean(applied))
         rows = zip(*others, strict=True) if others else ((),) * len(rubric)
         return [
             self._sum(judged, rest) for judged, rest in zip(rubric, rows, strict=True)
@@ -203,18 +206,6 @@ def _checked(function: Weighted, rewards: Any, *, count: int) -> Rewards:
             "one each is needed"
         )
     return [None if reward is None or isnan(reward) else reward for reward in numbers]
-
-
-def _log(
-    functions: Sequence[Weighted],
-    rewards: Sequence[Rewards],
-    log: Callable[[str, float], None],
-) -> None:
-    """Give TRL the mean of each of the others, by the name that TRL itself would give it."""
-    for function, of_batch in zip(functions, rewards, strict=True):
-        applied = [reward for reward in of_batch if reward is not None]
-        if applied:
-            log(f"rewards/{function.name}/mean", fmean(applied))
 
 
 class _Lane:

@@ -104,8 +104,18 @@ class CascadeJudge(JudgesInTurn):
         scored = JudgeResult.scored(
             view.rubric, scores, judge=self.name, reasoning=reasoning
         )
+        # What the first answer of the judge that decided a criterion says of it.
+        deciding = {
+            name: state.answers[decided_by[name]][0]
+            for name in view.rubric.ids
+            if name in decided_by
+        }
         readings = {
-            field: _by_deciding(field, view.rubric, decided_by, state)
+            field: {
+                name: getattr(answer, field)[name]
+                for name, answer in deciding.items()
+                if name in getattr(answer, field)
+            }
             for field in ("evidence", "probabilities")
         }
         scored = scored.with_fields(**readings)
@@ -198,15 +208,3 @@ class CascadeJudge(JudgesInTurn):
                 heading = f"By {judge}: {', '.join(own)}."
                 parts.append(f"{heading}\n{results[0].reasoning}".strip())
         return "\n\n".join(parts)
-
-
-def _by_deciding(
-    field: str, rubric: Rubric, decided_by: Mapping[str, int], state: _Progress
-) -> dict[str, object]:
-    """Return what the first answer of the judge that decided a criterion says of it."""
-    return {
-        name: getattr(state.answers[decided_by[name]][0], field)[name]
-        for name in rubric.ids
-        if name in decided_by
-        and name in getattr(state.answers[decided_by[name]][0], field)
-    }

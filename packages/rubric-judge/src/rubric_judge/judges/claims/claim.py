@@ -1,7 +1,6 @@
 """The claims that the criteria of a rubric state, read once for all answers to a question."""
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from rubric_core import Criterion, Rubric
@@ -85,7 +84,10 @@ def read_claims(rubric: Rubric, question: str) -> Claims:
     for criterion in rubric:
         texts[criterion.id] = "" if _has_directive(criterion) else claim_of(criterion)
     identifiers = IDENTIFIER.findall(question)
-    names = _identifiers(texts.values()) | frozenset(identifiers[1:])
+    names = frozenset(
+        name for text in texts.values() for name in IDENTIFIER.findall(text)
+    )
+    names |= frozenset(identifiers[1:])
     names -= frozenset(identifiers[:1])
     question_stems = frozenset(stem(word) for word in re.findall(r"\w+", question))
     claims = tuple(
@@ -103,10 +105,6 @@ def _has_directive(criterion: Criterion) -> bool:
         return read_directive(criterion) is not None
     except VerificationError:
         return True  # the code that executes it reports the error
-
-
-def _identifiers(texts: Iterable[str]) -> frozenset[str]:
-    return frozenset(name for text in texts for name in IDENTIFIER.findall(text))
 
 
 def _read_claim(

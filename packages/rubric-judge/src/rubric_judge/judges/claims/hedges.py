@@ -94,14 +94,11 @@ def _opening(clause: Clause, length: int) -> _Opening | None:
 
 
 def _count_different(ends: Sequence[frozenset[str]]) -> int:
-    """Count ends that do not say the same; of two alike the first counts."""
+    """Count ends that do not say the same; of two that share enough words the first counts."""
     distinct: list[frozenset[str]] = []
     for end in ends:
-        if not any(_is_alike(end, other) for other in distinct):
+        if not any(
+            len(end & other) >= _ALIKE * min(len(end), len(other)) for other in distinct
+        ):
             distinct.append(end)
     return len(distinct)
-
-
-def _is_alike(first: frozenset[str], second: frozenset[str]) -> bool:
-    """Tell whether two ends share enough words to say the same."""
-    return len(first & second) >= _ALIKE * min(len(first), len(second))

@@ -290,7 +290,11 @@ async def calibrate_cascade(
             group: threshold if group in rising else passed[group]
             for group in labelled.groups
         }
-        untested = _record(run, target, _untested(trial))
+        on_trial = {
+            group: _NOTHING.model_copy(update={"threshold": threshold, "pool": group})
+            for group, threshold in trial.items()
+        }
+        untested = _record(run, target, on_trial)
         results, last = await run.judge(labelled.views, untested)
         groups = [pool for pool in labelled.groups if pool in rising]
         for group in groups:
@@ -320,13 +324,6 @@ async def calibrate_cascade(
     pairs = await run.pairs(labelled.views)
     group = group_calibration(pairs, Pooling.of(labelled.views))
     return record.model_copy(update={"group": group})
-
-
-def _untested(trial: _Thresholds) -> dict[_Group, Threshold]:
-    return {
-        group: _NOTHING.model_copy(update={"threshold": threshold, "pool": group})
-        for group, threshold in trial.items()
-    }
 
 
 def _record(

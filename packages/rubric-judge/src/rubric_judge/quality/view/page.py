@@ -13,7 +13,6 @@ from rubric_judge.quality.view.joining import Samples
 from rubric_judge.quality.view.samples import (
     Judged,
     Source,
-    Verdict,
     kinds_of,
     people_say,
 )
@@ -159,17 +158,14 @@ class _Layout:
         if verdict.reasoning:
             shown["t"] = self._shown(verdict.reasoning)
         if verdict.evidence:
-            shown["e"] = self._evidence(verdict, task)
+            shown["e"] = {
+                self._criterion(task, name, None): [
+                    self._shown(evidence.quote),
+                    evidence.found_in or "",
+                ]
+                for name, evidence in verdict.evidence.items()
+            }
         return shown
-
-    def _evidence(self, verdict: Verdict, task: int) -> dict[int, list[str]]:
-        return {
-            self._criterion(task, name, None): [
-                self._shown(evidence.quote),
-                evidence.found_in or "",
-            ]
-            for name, evidence in verdict.evidence.items()
-        }
 
     def _task(self, row: Judged) -> int:
         number = self._numbers.setdefault(row.task_id, len(self._numbers))
