@@ -17,15 +17,7 @@ from rubric_core.judgement.reply import read_reply
 from rubric_core.outcome import Outcome, Reason
 from rubric_core.schema.answer import Unanswered
 from rubric_core.schema.rubric import Rubric
-from rubric_core.schema.sealed import (
-    Amount,
-    Count,
-    Identifier,
-    Many,
-    Sealed,
-    Text,
-    Unshown,
-)
+from rubric_core.schema.sealed import Amount, Count, Identifier, Many, Sealed, Text
 
 Difference = Annotated[float, Field(strict=True, ge=-1, le=1)]
 """One share less another."""
@@ -132,7 +124,7 @@ class JudgeResult(Sealed):
     max_total: Amount | None = None
     """W; None unless scored."""
 
-    reasoning: Unshown[Text] = ""
+    reasoning: Text = Field(default="", repr=False)
     """The judge's own words; for an invalid reply its text, if the judge is set to keep it."""
 
     evidence: dict[str, Evidence] = Field(default_factory=dict)
