@@ -93,7 +93,11 @@ def attack(  # noqa: PLR0913  # each is an option of the command
                 targets, _chosen(suite, families), written=known, limit=limit
             )
             make_folder(out)
-        judged = _judge(plan, asked, ledger=ledger)
+        views = [view for control in plan.controls for view in control.views.views]
+        honest = Batch("honest answers", views, range(_CONTROL_JUDGEMENTS))
+        views = [view for case in plan.cases for view in case.views.views]
+        attacks = Batch("attacks", views)
+        judged = judge_batches(asked.pool, (honest, attacks), ledger=ledger)
         name = asked.name()
         *controls_RN, results = _joined(plan, judged)
         report = over_credit(plan, controls_RN, results, judge=name, epsilon=epsilon)
@@ -103,14 +107,8 @@ def attack(  # noqa: PLR0913  # each is an option of the command
         if reveal:
             leads = _write_viewer(plan, controls_RN[0], results, out)
             more.append(_VIEWER)
-        written = write_report(
-            out,
-            "attack",
-            report,
-            partial(draw_figures, report),
-            *more,
-            leads=leads,
-        )
+        draw = partial(draw_figures, report)
+        written = write_report(out, "attack", report, draw, *more, leads=leads)
     command.print_tables(report.tables(), footer=f"written: {written}")
     lost = all(result.outcome is Outcome.UNAVAILABLE for result in results)
     return command.FAILED if lost or judged.unwritten else 0
@@ -152,15 +150,6 @@ def _targets(tasks: Path | None, asked: Judging, *, traces: bool) -> list[Task]:
     for note in notes:
         command.say_on_stderr(note)
     return kept
-
-
-def _judge(plan: AttackPlan, asked: Judging, *, ledger: Path | None) -> Judged:
-    controls = [view for control in plan.controls for view in control.views.views]
-    honest = Batch("honest answers", controls, range(_CONTROL_JUDGEMENTS))
-    attacks = Batch(
-        "attacks", [view for case in plan.cases for view in case.views.views]
-    )
-    return judge_batches(asked.pool, (honest, attacks), ledger=ledger)
 
 
 def _joined(plan: AttackPlan, judged: Judged) -> list[list[JudgeResult]]:

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rubric_core import ConfigError, JudgeView, Task, Thoughts
+from rubric_core import ConfigError, JudgeView, Task
 from rubric_judge.cli import judging
 from rubric_judge.cli.app import app, flag_error, make_folder, tasks_by_id, write_report
 from rubric_judge.cli.thoughts import HowThoughts
@@ -28,7 +28,7 @@ from rubric_judge.ui.console.command import (
 )
 
 if TYPE_CHECKING:
-    from rubric_judge.quality.reliability import Rating, Ratings, ReliabilityReport
+    from rubric_judge.quality.reliability import Rating, ReliabilityReport
     from rubric_judge.ui.page.links import Leads
 
 _VIEWER = "judgements.html"
@@ -79,12 +79,16 @@ def reliability(  # noqa: PLR0913  # each is an option of the command
         Exit status: 1 when not a single judgement has scores, or the ledger could not be written.
     """
     from rubric_judge.quality.reliability import collect, measure
+    from rubric_judge.quality.reliability.figures import draw_figures
 
     _check(responses, judge, judgements)
     configure_log(verbose=verbose)
     with working(app) as progress:
         with progress.phase("reading tasks and judgements"):
-            by_id, submitted = _read(tasks, responses, thoughts)
+            by_id = tasks_by_id(tasks)
+            submitted: list[Submitted] = []
+            if responses:
+                submitted = read_submitted(responses, by_id, thoughts=thoughts)
             views = {item.line: item.view for item in submitted}
             earlier_ratings, notes = _read_all(judgements, by_id, views)
         make_folder(out)
@@ -99,17 +103,12 @@ def reliability(  # noqa: PLR0913  # each is an option of the command
         report = measure(ratings, resamples=resamples, seed=seed, reference=reference)
         all_ratings = [*new_ratings, *earlier_ratings]
         leads = _write_viewer(out, report, all_ratings, views, by_id)
-        written = _write(out, report, ratings, leads)
+        more = [_VIEWER] if leads is not None else []
+        draw = partial(draw_figures, report, ratings)
+        written = write_report(out, "reliability", report, draw, *more, leads=leads)
     _print(report, written, notes)
-    return (
-        FAILED
-        if unwritten
-        or all(
-            judge_reliability.mean_reward.value is None
-            for judge_reliability in report.judges
-        )
-        else 0
-    )
+    is_lost = all(held.mean_reward.value is None for held in report.judges)
+    return FAILED if unwritten or is_lost else 0
 
 
 def _write_viewer(
@@ -132,25 +131,6 @@ def _write_viewer(
     criteria = [noise.criterion for noise in report.criteria]
     criteria += [rate.criterion for rate in report.rates if rate.criterion]
     return repeated_leads(_VIEWER, (*report.marks, *report.marks.values()), criteria)
-
-
-def _write(
-    out: Path, report: ReliabilityReport, ratings: Ratings, leads: Leads | None
-) -> str:
-    from rubric_judge.quality.reliability.figures import draw_figures
-
-    more = [_VIEWER] if leads is not None else []
-    draw = partial(draw_figures, report, ratings)
-    return write_report(out, "reliability", report, draw, *more, leads=leads)
-
-
-def _read(
-    tasks: Path, responses: Path | None, thoughts: Thoughts
-) -> tuple[dict[str, Task], list[Submitted]]:
-    by_id = tasks_by_id(tasks)
-    return by_id, read_submitted(
-        responses, by_id, thoughts=thoughts
-    ) if responses else []
 
 
 def _read_all(

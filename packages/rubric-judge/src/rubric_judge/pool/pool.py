@@ -197,7 +197,9 @@ class JudgePool:
 
         Cancellation passes through: the calls in flight are cancelled and nothing is returned.
         """
-        _check(deadline_s, replicate)
+        entry.check_replicate(replicate)
+        if deadline_s is not None and not deadline_s > 0:
+            raise ValueError(f"deadline_s={deadline_s!r} must be above 0, or left out")
         require_excerpts(self._judge, views)
         record = None
         if self._ledger is not None:
@@ -346,9 +348,3 @@ def _require_replicas(judges: Sequence[Judge]) -> None:
 def _answered(views: Sequence[JudgeView]) -> list[int]:
     """Return the positions of the responses that have an answer."""
     return [position for position, view in enumerate(views) if view.unanswered is None]
-
-
-def _check(deadline_s: float | None, replicate: int) -> None:
-    entry.check_replicate(replicate)
-    if deadline_s is not None and not deadline_s > 0:
-        raise ValueError(f"deadline_s={deadline_s!r} must be above 0, or left out")

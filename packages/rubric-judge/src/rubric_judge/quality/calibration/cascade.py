@@ -104,7 +104,16 @@ class _Labels:
         units: dict[object, list[float]] = {}
         for line, view, result in zip(self.shares, self.views, results, strict=True):
             unit = self._unit(line, view)
-            losses = self._losses(group, line, view, result)
+            # An invalid answer earns 0 for every criterion.
+            losses = [
+                not agree(
+                    result.scores.get(name, 0.0) / view.rubric[name].weight,
+                    share,
+                    tolerance=self.target.tolerance,
+                )
+                for name, share in self.shares[line].items()
+                if group in (None, self.pools[line][name])
+            ]
             if losses and result.outcome is not Outcome.UNAVAILABLE:
                 loss = math.fsum(losses) / len(losses)
                 units.setdefault(unit, []).append(loss)
@@ -128,20 +137,6 @@ class _Labels:
         if self.target.unit == "document":
             return self.documents.get(view.task_id, view.grounding.sha256)
         return view.task_id if self.target.unit == "task" else line
-
-    def _losses(
-        self, group: _Group, line: int, view: JudgeView, result: JudgeResult
-    ) -> list[float]:
-        # An invalid answer earns 0 for every criterion.
-        return [
-            not agree(
-                result.scores.get(name, 0.0) / view.rubric[name].weight,
-                share,
-                tolerance=self.target.tolerance,
-            )
-            for name, share in self.shares[line].items()
-            if group in (None, self.pools[line][name])
-        ]
 
     def invalid_frac(self, group: _Group, results: Sequence[JudgeResult]) -> float:
         """Return the share of labelled responses, where reached, whose answer was invalid."""

@@ -123,7 +123,10 @@ class Fields:
             self.most = max(self.most, len(names))
         name = task_id or prompt_id(place.prompt)
         if prefix is None and weights:
-            scores = self._turned(scores, weights)
+            # More is better of 1 − z, where the stack's weight is negative.
+            turned = {name for name in scores if weights.get(name, 1.0) < 0}
+            self.avoided |= turned
+            scores |= {name: 1.0 - scores[name] for name in turned}
         return JudgedAnswer(
             group=place.group,
             task_id=name,
@@ -133,17 +136,6 @@ class Fields:
             z=scores,
             texts=self._texts(place),
         )
-
-    def _turned(
-        self, scores: Mapping[str, float], weights: Mapping[str, float]
-    ) -> dict[str, float]:
-        """Return scores of which more is better: 1 − z where the stack's weight is negative."""
-        turned = {name for name in scores if weights.get(name, 1.0) < 0}
-        self.avoided |= turned
-        return {
-            name: 1.0 - score if name in turned else score
-            for name, score in scores.items()
-        }
 
     def _texts(self, place: Place) -> tuple[str, str] | None:
         if not self.keeps_texts:
