@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from rubric_core import Judge
-from rubric_core.files import file_sha256, open_file
+from rubric_core.files import file_sha256, open_file, text_sha256
 from rubric_judge import ChatModel, load_judge
 from rubric_judge.judges.capabilities import fingerprint
 from rubric_synth.collect import folder
@@ -154,6 +154,17 @@ class Collection:
             start = number * _DIGEST_BYTES
             digest = bytes(digests[start : start + _DIGEST_BYTES])
             yield CollectedLine(doc_hash, digest, offset, self._read)
+
+    def making(self, config: SynthConfig, settings: Settings) -> str:
+        """Return a digest of all that the bytes of the dataset depend on."""
+        parts = (
+            settings.digest.hex(),
+            self.sha256,
+            self.to_do,
+            config.model_dump_json(),
+            repr(self.config),
+        )
+        return text_sha256(repr(parts))
 
     def close(self) -> None:
         """Read no more documents."""

@@ -1,16 +1,14 @@
 """Record what an engine reports in the work folder; decide when and why the run stops."""
 
 import asyncio
-import json
 import signal
 import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import FrameType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import anyio
 
@@ -20,13 +18,9 @@ from rubric_synth.calls import CallRecord, CallTotals
 from rubric_synth.config import Stage, SynthConfig
 from rubric_synth.document import DocumentOutcome
 from rubric_synth.run import engines
-from rubric_synth.run.dataset.folder import DATASET_FILES
-from rubric_synth.run.dataset.writing import SynthReport
 from rubric_synth.run.engines.worker import Pending
 from rubric_synth.run.work.folder import WorkFolder
 from rubric_synth.run.work.index import CollectedLine
-
-NOTE = "dataset"
 
 
 def why_stopped(
@@ -62,42 +56,6 @@ def why_stopped(
             )
         case "interrupted":
             return "interrupted"
-
-
-def note_written(report: SynthReport, folder: WorkFolder, making: str) -> None:
-    """Remember a finished dataset, so that another run need not write it again."""
-    content = {
-        "making": making,
-        "files": _states(report.out),
-        "report": report.model_dump(mode="json", exclude={"out", "gone_documents"}),
-    }
-    folder.index.set_note(NOTE, json.dumps(content))
-
-
-def written_before(
-    out: Path,
-    note: str | None,
-    making: str,
-) -> SynthReport | None:
-    """Return the report of a finished dataset that is there untouched; None where it is not.
-
-    Args:
-        out: Dataset folder.
-        note: What its work folder holds under `NOTE`.
-        making: Digest of all that the bytes of the dataset depend on.
-    """
-    content: dict[str, Any] = {} if note is None else json.loads(note)
-    if content.get("making") != making or content["files"] != _states(out):
-        return None
-    return SynthReport.model_validate({**content["report"], "out": out})
-
-
-def _states(out: Path) -> dict[str, list[int]]:
-    """Return size and time of the last change of each file of a dataset."""
-    states = {
-        name: (out / name).stat() for name in DATASET_FILES if (out / name).is_file()
-    }
-    return {name: [state.st_size, state.st_mtime_ns] for name, state in states.items()}
 
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)

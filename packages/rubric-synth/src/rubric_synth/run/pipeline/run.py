@@ -1,17 +1,17 @@
 """A run from collected documents to a dataset: find finished work, do the rest, write it."""
 
 import itertools
+import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import anyio
 import anyio.lowlevel
 
 from rubric_core import FolderLockError, Judge, RubricError, read_tasks
-from rubric_core.files import text_sha256
 from rubric_synth import calls, files
 from rubric_synth.collect.folder import DOCUMENTS_FILE, read_collected, read_settings
 from rubric_synth.config import ExtractiveConfig, SynthConfig
@@ -42,13 +42,14 @@ from rubric_synth.run.engines.worker import (
 )
 from rubric_synth.run.pipeline import recording
 from rubric_synth.run.pipeline.collection import Collection, Settings, settings_of
-from rubric_synth.run.pipeline.recording import NOTE, Progress, Recorder, Spending, Stop
+from rubric_synth.run.pipeline.recording import Progress, Recorder, Spending, Stop
 from rubric_synth.run.work.folder import WorkFolder, is_work_folder
 from rubric_synth.run.work.index import CollectedLine, note_of_finished
 from rubric_synth.stages.extractive.prose_tasks import extractive_stages
 from rubric_synth.stages.stages import Stages, StagesFactory
 
 _COLLECTED = "collected"
+_NOTE = "dataset"
 
 
 def synthesise(  # noqa: PLR0913 - what to replace of a run, and who watches it
@@ -97,15 +98,13 @@ def synthesise(  # noqa: PLR0913 - what to replace of a run, and who watches it
     settings = settings_of(
         config, collected_sha256=collection.sha256, stages=stages, judge=judge
     )
-    making = _making(config, collection, settings)
+    making = collection.making(config, settings)
     work = out / WORK_FOLDER
     try:
         opened = WorkFolder(work)
     except FolderLockError:
         # A finished dataset counts as finished even on a read-only disk.
-        if report := recording.written_before(
-            out, note_of_finished(work, NOTE), making
-        ):
+        if report := _report_of(out, note_of_finished(work, _NOTE), making):
             return report
         raise
     with opened as folder, closing(collection):
@@ -128,7 +127,43 @@ def _written_before(
     """Return what an earlier run of the same wrote, once what it left behind is gone."""
     _refuse_another(out, folder, collection)
     files.remove_leftovers(out, DATASET_FILES)
-    return recording.written_before(out, folder.index.note(NOTE), making)
+    return _report_of(out, folder.index.note(_NOTE), making)
+
+
+def _report_of(
+    out: Path,
+    note: str | None,
+    making: str,
+) -> SynthReport | None:
+    """Return the report of a finished dataset that is there untouched; None where it is not.
+
+    Args:
+        out: Dataset folder.
+        note: What its work folder holds under `_NOTE`.
+        making: Digest of all that the bytes of the dataset depend on.
+    """
+    content: dict[str, Any] = {} if note is None else json.loads(note)
+    if content.get("making") != making or content["files"] != _states(out):
+        return None
+    return SynthReport.model_validate({**content["report"], "out": out})
+
+
+def _states(out: Path) -> dict[str, list[int]]:
+    """Return size and time of the last change of each file of a dataset."""
+    states = {
+        name: (out / name).stat() for name in DATASET_FILES if (out / name).is_file()
+    }
+    return {name: [state.st_size, state.st_mtime_ns] for name, state in states.items()}
+
+
+def _note_written(report: SynthReport, folder: WorkFolder, making: str) -> None:
+    """Remember a finished dataset, so that another run need not write it again."""
+    content = {
+        "making": making,
+        "files": _states(report.out),
+        "report": report.model_dump(mode="json", exclude={"out", "gone_documents"}),
+    }
+    folder.index.set_note(_NOTE, json.dumps(content))
 
 
 def _refuse_unknown(out: Path) -> None:
@@ -179,18 +214,6 @@ def _documents_of(out: Path) -> set[str]:
 
 def _ignored(_: object) -> None:
     """Nobody watches."""
-
-
-def _making(config: SynthConfig, collection: Collection, settings: Settings) -> str:
-    """Return a digest of all that the bytes of the dataset depend on."""
-    parts = (
-        settings.digest.hex(),
-        collection.sha256,
-        collection.to_do,
-        config.model_dump_json(),
-        repr(collection.config),
-    )
-    return text_sha256(repr(parts))
 
 
 class _Counts(NamedTuple):
@@ -251,7 +274,7 @@ class _Run:
         report = report.model_copy(update={"gone_documents": gone})
         self.folder.index.set_note(_COLLECTED, self.collection.sha256)
         if not pending:
-            recording.note_written(report, self.folder, making)
+            _note_written(report, self.folder, making)
         if failure is not None:
             raise failure
         without = f", without {gone} documents of an earlier collection" if gone else ""
