@@ -229,6 +229,24 @@ async def stream_answers(
                     yield request.seed, row
 
 
+async def all_answers(
+    model: OpenModel,
+    tasks: Sequence[Task | ItemQuestion],
+    *,
+    folder: EvalFolder,
+    decoding: Decoding,
+    seeds: Sequence[int],
+    samples: int,
+) -> AsyncGenerator[tuple[int, AnswerRow]]:
+    """Yield what `stream_answers` yields, and close the model at the end."""
+    stream = stream_answers(
+        model, tasks, folder=folder, decoding=decoding, seeds=seeds, samples=samples
+    )
+    async with model, aclosing(stream):
+        async for answer in stream:
+            yield answer
+
+
 def _warn_of_older(model: OpenModel, files: Iterable[AnswerFile]) -> None:
     """Log how many answers of an older version are asked for again, if any."""
     older = sum(len(file.older) for file in files)

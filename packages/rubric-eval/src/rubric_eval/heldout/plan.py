@@ -10,11 +10,7 @@ from rubric_core.files import text_sha256
 from rubric_eval.errors import EvalConfigError, EvalFolderError
 from rubric_eval.records.files import QuestionRow, questions_sha256, read_rows, read_run
 from rubric_eval.records.inputs import EvalFolder
-from rubric_eval.records.run import EvalPlan, EvalRun, ModelEntry, Questions, kinds_of
-from rubric_eval.scores.scoring import NamedJudge
-
-_TEMPLATE = "{question}"
-"""The question is all that a model is given; its own chat template is part of its identity."""
+from rubric_eval.records.run import EvalPlan, Questions, kinds_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,24 +63,6 @@ class HeldoutPlan(EvalPlan):
     def answers(self) -> int:
         """Answers of each model, N · seeds · samples."""
         return len(self.tasks) * len(self.seeds) * self.samples
-
-    def manifest(
-        self, models: Sequence[ModelEntry], judges: Sequence[NamedJudge]
-    ) -> EvalRun:
-        """Return what run.json says of this plan alone.
-
-        Raises:
-            ConfigError: no model, or two with one name.
-        """
-        return self.run_of(
-            models,
-            packages=("rubric-core", "rubric-judge", "rubric-eval"),
-            kind="heldout",
-            judges=tuple(judge.entry for judge in judges),
-            questions={"heldout": self.questions},
-            samples=self.samples,
-            template=text_sha256(_TEMPLATE),
-        )
 
     @property
     def questions(self) -> Questions:

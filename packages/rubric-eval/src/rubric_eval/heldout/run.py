@@ -17,8 +17,8 @@ from anyio.abc import TaskGroup
 from anyio.streams.memory import MemoryObjectSendStream
 
 from rubric_core import RubricError
-from rubric_core.files import replacing
-from rubric_eval.answers.collecting import check_weights, stream_answers
+from rubric_core.files import replacing, text_sha256
+from rubric_eval.answers.collecting import all_answers, check_weights
 from rubric_eval.answers.store import AnswerKeys, read_answers
 from rubric_eval.errors import EvalFolderError, HeldoutAbortError
 from rubric_eval.heldout.plan import HeldoutPlan
@@ -31,6 +31,8 @@ from rubric_eval.scores.scoring import Answered, AnswerJudge, NamedJudge, Scorin
 from rubric_judge import JudgePool, Ledger, LedgerError
 from rubric_judge.judges.capabilities import close
 
+_TEMPLATE = "{question}"
+"""The question is all that a model is given; its own chat template is part of its identity."""
 Answers = AsyncGenerator["Answered"]
 """All answers of one model, each once, with its seed."""
 
@@ -68,7 +70,7 @@ class Work:
         entries = [
             model if isinstance(model, ModelEntry) else model.entry for model in models
         ]
-        manifest = self.plan.manifest(entries, self.judges)
+        manifest = self._manifest(entries)
         closers = [
             partial(close, replica)
             for judge in self.judges
@@ -83,7 +85,14 @@ class Work:
                         answers[model.name] = self._stored(model)
                     else:
                         check_weights(folder, model)
-                        answers[model.name] = self._asked(model)
+                        answers[model.name] = all_answers(
+                            model,
+                            self.plan.tasks,
+                            folder=folder,
+                            decoding=self.plan.decoding,
+                            seeds=self.plan.seeds,
+                            samples=self.plan.samples,
+                        )
                 await self._check_judges(entries)
                 calibration = None
                 if self.calibration is not None:
@@ -103,20 +112,22 @@ class Work:
                     files.write_finished_run(folder, done)
                 return table
 
-    async def _asked(self, model: OpenModel) -> Answers:
-        """Yield stored answers, then new ones as they come; close the model at the end."""
+    def _manifest(self, models: Sequence[ModelEntry]) -> EvalRun:
+        """Return what run.json says of this evaluation alone.
+
+        Raises:
+            ConfigError: no model, or two with one name.
+        """
         plan = self.plan
-        stream = stream_answers(
-            model,
-            plan.tasks,
-            folder=self.folder,
-            decoding=plan.decoding,
-            seeds=plan.seeds,
+        return plan.run_of(
+            models,
+            packages=("rubric-core", "rubric-judge", "rubric-eval"),
+            kind="heldout",
+            judges=tuple(judge.entry for judge in self.judges),
+            questions={"heldout": plan.questions},
             samples=plan.samples,
+            template=text_sha256(_TEMPLATE),
         )
-        async with model, aclosing(stream):
-            async for answer in stream:
-                yield answer
 
     async def _stored(self, model: ModelEntry) -> Answers:
         """Yield the answers that the folder holds; nothing is generated.
