@@ -16,7 +16,7 @@ from rubric_train_openrlhf.local.distilling import (
     TaughtBatch,
     teacher_prompts,
 )
-from rubric_train_openrlhf.local.rollout import JudgedGroup, sizes_of
+from rubric_train_openrlhf.local.rollout import JudgedGroup, lengths_of, sizes_of
 from rubric_train_openrlhf.local.update import UpdateBatch
 from rubric_train_openrlhf.policy import concatenate
 from rubric_train_openrlhf.randomness import PromptOrder, derived_seed
@@ -61,10 +61,10 @@ def train(run: LocalRun) -> None:
         for step in range(run.start.step + 1, config.steps + 1):
             if _has_diverged(run):
                 break
-            make_step = _rewarded
             if isinstance(run.learner, Distiller):
-                make_step = _distilled
-            row, drawn = make_step(run, phase, step=step, position=prompts_drawn)
+                row, drawn = _distilled(run, phase, step=step, position=prompts_drawn)
+            else:
+                row, drawn = _rewarded(run, phase, step=step, position=prompts_drawn)
             prompts_drawn += drawn
             thoughts.look(row)
             improved = _validate_if_due(run, heldout, step=step)
@@ -206,7 +206,7 @@ def _one_step(
         credit=credit,
         answers=trained_answers(groups, credit.advantages_PG.tolist()),
         prompts_drawn=sum(len(drawn) for drawn, _ in rounds),
-        generated_tokens=sum(sum(lengths(drawn)) for drawn, _ in rounds),
+        generated_tokens=sum(sum(lengths_of(drawn)) for drawn, _ in rounds),
         timing=timing,
         update=update,
         update_s=ended_s - judged_s,
@@ -292,11 +292,6 @@ def trained_answers(
     return trained
 
 
-def lengths(groups: Sequence[JudgedGroup]) -> list[int]:
-    """Return the number of tokens of each response, prompt-major."""
-    return sizes_of(groups).lengths_PG.reshape(-1).tolist()
-
-
 def _monitored(
     run: LocalRun, groups: Sequence[JudgedGroup], tasks_P: Sequence[Task]
 ) -> dict[str, float]:
@@ -363,7 +358,7 @@ def ask_heldout(
         if audit is not None:
             figures = run.audits.finish(audit).figures
             reward = reward.model_copy(update={"audit": figures})
-    return reward, lengths(groups), responses
+    return reward, lengths_of(groups), responses
 
 
 def _save(run: LocalRun, *, step: int, prompts_drawn: int) -> None:
@@ -376,14 +371,11 @@ def _save(run: LocalRun, *, step: int, prompts_drawn: int) -> None:
         schedule=run.learner.schedule.state_dict(),
     )
     checkpoints = run.folder.checkpoints
+    kept = _kept_for_rollback(run, step=step)
     save_checkpoint(checkpoints, run.sampler.policy, state)
     best = best_step(run.folder, up_to=step)
     mark_best(checkpoints, step=best)
-    prune(
-        checkpoints,
-        keep=run.config.checkpoint.keep,
-        best={best, *_kept_for_rollback(run, step=step)},
-    )
+    prune(checkpoints, keep=run.config.checkpoint.keep, best={best, *kept})
 
 
 def _kept_for_rollback(run: LocalRun, *, step: int) -> list[int]:

@@ -104,6 +104,11 @@ def sizes_of(groups: Sequence[JudgedGroup]) -> Sizes:
     return Sizes(lengths_PG=lengths_PG, ended_PG=ended_PG & is_closed_PG)
 
 
+def lengths_of(groups: Sequence[JudgedGroup]) -> list[int]:
+    """Return the number of tokens of each response, prompt-major."""
+    return sizes_of(groups).lengths_PG.reshape(-1).tolist()
+
+
 def bfloat16_if(enabled: bool, *, device: torch.device) -> torch.autocast:  # noqa: FBT001  # the name reads with its argument
     """Autocast to bfloat16 within a block, or leave its precision unchanged."""
     return torch.autocast(device.type, dtype=torch.bfloat16, enabled=enabled)

@@ -172,7 +172,7 @@ class HeldoutPasses:
             eval_s=time.perf_counter() - started,
             best=score is not None and (best_so_far is None or score > best_so_far),
         )
-        self.folder.write_heldout(row)
         self.thoughts.look(row)
+        self.folder.write_heldout(row)
         _log.info("train.heldout.finished", **row.model_dump(exclude={"criteria"}))
         return row
