@@ -91,6 +91,8 @@ def test_the_repeated_share_counts_runs_of_three_words() -> None:
         ("Filter the of returns output it the.", 3),
         ("Is the was can of sentence a.", 3),
         ("A constant `a` is added to a and b.", 0),
+        ("The result is that of the test after the keyword if.", 0),
+        ("The result is that of the test after the lock if.", 1),
     ],
 )
 def test_words_out_of_order_are_told_from_english(text: str, faults: int) -> None:

@@ -245,6 +245,8 @@ _OPENING = re.compile(
 )
 _CROSSED = re.compile(r"^[^(]*\)[^)]*\(")
 
+_NAMED_BY = frozenset(_TABLE["named_by"].split())
+
 
 def faults_of_order(text: str, words: tuple[str, ...]) -> int:
     """Count faults in the order of a sentence's words.
@@ -257,6 +259,8 @@ def faults_of_order(text: str, words: tuple[str, ...]) -> int:
         The number of pairs of neighbours (the last word and the end included) that English does not
         allow, plus openings of a sentence inside this one, plus 1 for crossed parentheses.
     """
+    if len(words) > 1 and words[-2] in _NAMED_BY:
+        words = words[:-1]  # "… after the keyword if."
     crossed = _CROSSED.match(text) is not None and text.count("(") == text.count(")")
     openings = len(_OPENING.findall(text))
     pairs = pairwise((*words, _END))
