@@ -162,6 +162,34 @@ def test_tasks_without_references_make_no_fixtures(write_dataset: Write) -> None
 
 
 @pytest.mark.parametrize(
+    ("count", "asked", "rows_of_verl", "held_out"),
+    [
+        (6, "test", '("train", "validation")', "validation"),
+        (2, "validation", '("train", "validation")', "validation"),
+        (1, "train", '("train",)', "train"),
+    ],
+)
+def test_a_split_without_tasks_is_not_what_a_stack_is_given(
+    write_dataset: Write, count: int, asked: str, rows_of_verl: str, held_out: str
+) -> None:
+    made = read_environment(
+        write_dataset([row(number) for number in range(count)]),
+        name="a",
+        judge=None,
+        targets=chosen_targets(["verl", "inspect-ai"]),
+        fixture_tasks=0,
+    )
+
+    verl, inspect_ai = (
+        next(iter(target.files(made))).content.decode() for target in made.targets
+    )
+
+    assert f'def rubric_eval(split: str = "{asked}")' in inspect_ai
+    assert f"for split in {rows_of_verl}:" in verl
+    assert f"data.val_files='{{ROWS / '{held_out}.parquet'}}'" in verl
+
+
+@pytest.mark.parametrize(
     ("fault", "message"),
     [
         ("unfinished", "holds the work of a run that has not ended"),

@@ -94,6 +94,10 @@ class Environment:
         """All tasks, split by split."""
         return [task for tasks in self.splits.values() for task in tasks]
 
+    def first_of(self, *splits: str) -> str:
+        """Return the first of some splits that has tasks; few documents do not fill all."""
+        return next((split for split in splits if self.splits[split]), splits[-1])
+
     def views(self, split: str) -> list[PolicyView]:
         """Return what the policy sees of the tasks of a split."""
         return [task.policy_view() for task in self.splits[split]]

@@ -141,13 +141,13 @@ class _Char(NamedTuple):
 def pieces(textpage: Any, fonts: Fonts) -> list[Piece]:
     """Return the pieces of a page's lines, in the order in which they were drawn."""
     lines = list(_lines(textpage, fonts))
-    marks: set[str] = set()
-    for line in lines:
-        leading = _leading_mark(line)
-        if leading is not None:
-            mark, _ = leading
-            marks.add(mark)
-    return [piece for line in lines for piece in _line_pieces(line, marks)]
+    scripts = list(map(_scripts, lines))
+    marks = {mark for mark in map(_leading_mark, lines, scripts) if mark is not None}
+    return [
+        piece
+        for line, kinds in zip(lines, scripts, strict=True)
+        for piece in _line_pieces(line, kinds, marks)
+    ]
 
 
 def _lines(textpage: Any, fonts: Fonts) -> Iterator[list[_Char]]:
@@ -239,9 +239,10 @@ def _text_of(
     """Return the text of a character, "" for an invisible one."""
     if code == 0:
         return ""
-    pdfium: Any = import_module("pypdfium2.raw")
-    if code == ord(_HYPHEN) and pdfium.FPDFText_IsHyphen(textpage, index) == 1:
-        return _HYPHEN
+    if code == ord(_HYPHEN):
+        pdfium: Any = import_module("pypdfium2.raw")
+        if pdfium.FPDFText_IsHyphen(textpage, index) == 1:
+            return _HYPHEN
     is_control = code < 0x20 or 0x7F <= code < 0xA0  # noqa: PLR2004 - bounds of ASCII and Latin-1
     if is_control or code in _ASCII_OF_OT1:
         return fonts.private(textpage, index, code)
@@ -272,18 +273,20 @@ def _scripts(line: list[_Char]) -> list[int]:
     return kinds
 
 
-def _leading_mark(line: list[_Char]) -> tuple[str, int] | None:
-    """Return the raised mark that a line begins with and its length."""
-    kinds = _scripts(line)
+def _leading_mark(line: list[_Char], kinds: list[int]) -> str | None:
+    """Return the raised mark that a line begins with."""
     end = next((place for place, kind in enumerate(kinds) if kind != 1), len(kinds))
     mark = "".join(char.text for char in line[:end]).strip()
     if mark and end < len(line) and len(mark) <= _MOST_MARK_CHARS:
-        return mark, end
+        return mark
     return None
 
 
-def _line_pieces(line: list[_Char], marks: set[str]) -> Iterator[Piece]:
-    kinds = _scripts(line)
+def _line_pieces(
+    line: list[_Char],
+    kinds: list[int],
+    marks: set[str],
+) -> Iterator[Piece]:
     visible = [place for place, char in enumerate(line) if not char.text.isspace()]
     bounds = visible[:1]
     for before, place in pairwise(visible):
@@ -295,7 +298,7 @@ def _line_pieces(line: list[_Char], marks: set[str]) -> Iterator[Piece]:
         end = max(place for place in visible if place < following)
         text, *places = _piece(line, kinds, marks, start, end)
         joins = start != visible[0]
-        if not joins and _leading_mark(line) is not None:
+        if not joins and _leading_mark(line, kinds) is not None:
             text = NOTE + text
         height, top, left, right = places
         yield text, height, top, left, right, joins
