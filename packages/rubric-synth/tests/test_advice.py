@@ -137,3 +137,8 @@ def test_the_tables_say_which_key_changes_a_limit_and_what_it_is_now(
 ) -> None:
     config = SynthConfig(collect=CollectConfig(max_document_bytes=7_000))
     assert told in what_to_do(reason, config)
+
+
+def test_of_a_printed_manual_the_package_itself_is_named() -> None:
+    told = what_to_do(RejectionReason.TOO_FEW_FACTS, SynthConfig())
+    assert "`python:PACKAGE` beside its manual" in told

@@ -74,8 +74,9 @@ _REMEDY: dict[str, str] = {
     ),
     RejectionReason.TOO_FEW_FACTS: (
         "let a language model write the tasks (synthesiser.type llm): without one "
-        "only plain sentences and well-kept API pages give facts, and most papers and "
-        "notebooks give too few"
+        "only plain sentences and well-kept API pages give facts, and most papers, "
+        "notebooks and printed manuals give too few; of a Python package collect "
+        "`python:PACKAGE` beside its manual"
     ),
     RejectionReason.NO_PASSAGE: (
         "collect longer documents, or lower synthesiser.min_passage_words in the "
