@@ -1,8 +1,10 @@
 """The reward for verl: called as its reward loop calls it, and by it."""
 
 import asyncio
+import importlib
 import inspect
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -178,10 +180,7 @@ def test_verl_loads_the_reward_by_its_package_and_judges_a_batch(
 ) -> None:
     pytest.importorskip("verl")
     import numpy as np
-    import torch
     from omegaconf import OmegaConf
-    from tensordict import TensorDict
-    from verl import DataProto
     from verl.experimental.reward_loop.reward_manager.naive import NaiveRewardManager
     from verl.trainer.ppo.reward import get_custom_reward_fn
 
@@ -194,32 +193,12 @@ def test_verl_loads_the_reward_by_its_package_and_judges_a_batch(
     reward = get_custom_reward_fn(config)
     assert inspect.iscoroutinefunction(reward)
 
-    def sample(text: str) -> Any:
-        tokens = torch.tensor([[ord(character) for character in text]])
-        tensors = {
-            "prompts": torch.zeros(1, 2).long(),
-            "responses": tokens,
-            "attention_mask": torch.ones(1, 2 + tokens.shape[1]).long(),
-        }
-        rows = {
-            "data_source": "rubric",
-            "reward_model": {"style": "rubric", "ground_truth": task.task_id},
-            "extra_info": {"index": 0},
-        }
-        columns = {}
-        for name, value in rows.items():
-            columns[name] = np.empty(1, dtype=object)
-            columns[name][0] = value
-        return DataProto(
-            batch=TensorDict(tensors, batch_size=1), non_tensor_batch=columns
-        )
-
     async def batch() -> list[dict[str, Any]]:
         manager = NaiveRewardManager(config, Characters(), reward)
         manager.loop = asyncio.get_running_loop()
         texts = ["It is the cross entropy.", "No idea.", "..."]
         return await asyncio.gather(
-            *(manager.run_single(sample(text)) for text in texts)
+            *(manager.run_single(_sample(text, task)) for text in texts)
         )
 
     outputs = asyncio.run(batch())
@@ -230,6 +209,72 @@ def test_verl_loads_the_reward_by_its_package_and_judges_a_batch(
     gathered = {key: np.array([info[key] for info in infos]) for key in infos[0]}
     assert list(gathered) == KEYS
     assert all(values.dtype == np.float64 for values in gathered.values())
+
+
+def _sample(text: str, task: Task, *, turns: int | None = None) -> Any:
+    """Return one response as verl's rollout hands it to a reward manager."""
+    import numpy as np
+    import torch
+    from tensordict import TensorDict
+    from verl import DataProto
+
+    tokens = torch.tensor([[ord(character) for character in text]])
+    tensors = {
+        "prompts": torch.zeros(1, 2).long(),
+        "responses": tokens,
+        "attention_mask": torch.ones(1, 2 + tokens.shape[1]).long(),
+    }
+    rows = {
+        "data_source": "rubric",
+        "reward_model": {"style": "rubric", "ground_truth": task.task_id},
+        "extra_info": {"index": 0},
+    }
+    columns: dict[str, Any] = {}
+    for name, value in rows.items():
+        columns[name] = np.empty(1, dtype=object)
+        columns[name][0] = value
+    if turns is not None:
+        columns["__num_turns__"] = np.array([turns], dtype=np.int32)
+    return DataProto(batch=TensorDict(tensors, batch_size=1), non_tensor_batch=columns)
+
+
+@pytest.mark.stacks
+@pytest.mark.filterwarnings("ignore")
+def test_verl_s_own_manager_hands_over_what_a_tool_said_and_the_warning_is_reached(
+    judge_file: str, tasks_file: str, task: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("verl")
+    from omegaconf import OmegaConf
+    from verl.experimental.reward_loop.reward_manager.naive import NaiveRewardManager
+
+    warned: list[str] = []
+    monkeypatch.setattr(
+        verl.events, "turns_in_one_text", lambda *, stack: warned.append(stack)
+    )
+    verl._warn_once.cache_clear()
+    # A turn of a user is counted where the text of a tool was added, so that there are three.
+    # Its own file: the module needs hydra, which is not installed.
+    package = Path(str(importlib.import_module("verl").__file__)).parent
+    loop = package / "experimental/agent_loop/tool_agent_loop.py"
+    source = loop.read_text("utf-8")
+    assert "num_turns=agent_data.user_turns + agent_data.assistant_turns + 1" in source
+    # The policy calls a tool and stops; the tool says what the criterion asks for.
+    text = (
+        "<tool_call>find</tool_call>\ntool\nIt is the cross entropy.\nassistant\nDone."
+    )
+    reward = partial(compute_score, judge=judge_file, tasks=tasks_file)
+
+    async def scores(turns: int) -> float:
+        manager = NaiveRewardManager(OmegaConf.create({}), Characters(), reward)
+        manager.loop = asyncio.get_running_loop()
+        done = await manager.run_single(_sample(text, task, turns=turns))
+        return done["reward_score"]
+
+    assert asyncio.run(scores(2)) == 0.75
+    assert warned == []
+    assert asyncio.run(scores(3)) == 0.75
+    assert asyncio.run(scores(4)) == 0.75
+    assert warned == ["verl"]
 
 
 def test_calls_of_one_process_share_a_bound(tasks_file: str, task: Task) -> None:
