@@ -13,8 +13,9 @@ from rubric_judge.cli import main
 from rubric_judge.testing import FakeCall, FakeEndpoint
 
 RECORDED = Path(__file__).with_name("recorded_traces.jsonl")
-"""One run each of vf-eval of verifiers 0.4, of OpenAI's client 2.54 and of inspect_ai 0.3.285:
-two parallel calls of a tool, and a reply."""
+"""One run each of vf-eval of verifiers 0.4, of OpenAI's client 2.54 (chat), of inspect_ai 0.3.285
+and of OpenAI's client 3.57 (responses, in a row as NeMo Gym keeps them): two parallel calls of a
+tool, and a reply."""
 
 
 def _criterion(name: str, judges: str | None) -> Criterion:
@@ -117,8 +118,9 @@ def test_score_judges_recorded_trajectories_by_what_criteria_name(
     assert scored.status == 0
 
     rows = _lines(out)
-    assert [row["trace"]["format"] for row in rows] == ["verifiers", *["messages"] * 3]
-    for row in rows[:3]:
+    formats = [row["trace"]["format"] for row in rows]
+    assert formats == ["verifiers", "messages", "messages", "responses", "messages"]
+    for row in rows[:4]:
         assert row["result"]["scores"] == {
             "looks": 1.0, "says": 1.0, "polite": 0.0, "all": 0.5, "third": 0.0,
         }  # fmt: skip
@@ -135,10 +137,10 @@ def test_score_judges_recorded_trajectories_by_what_criteria_name(
                 "third": "missing",
             },
         }
-    assert rows[3]["trace"]["turns"] == 1
+    assert rows[4]["trace"]["turns"] == 1
     shown = scored.out
     assert "trajectories read as" in shown
-    assert "verifiers 1, messages 3" in " ".join(shown.split())
+    assert "verifiers 1, messages 3, responses 1" in " ".join(shown.split())
     assert "== tool_use: looks\n[call 1]\nweather_weather(" in shown
     assert "[result 1]\nOslo: 4 degrees" in shown
 
