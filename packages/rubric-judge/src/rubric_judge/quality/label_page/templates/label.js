@@ -70,7 +70,7 @@
     }
     if (found.parts) at("response").replaceChildren(...turns(found.parts, new Set(one.judged)));
     say("title", one.name);
-    const judges = one.judges ? `, of the ${one.judges}` : "";
+    const judges = one.judges ? `, judges: ${one.judges}` : "";
     say("worth", `worth ${number(one.weight)} ${one.weight === 1 ? "point" : "points"}${judges}`);
     say("description", one.description);
     say("guide", one.guide);
