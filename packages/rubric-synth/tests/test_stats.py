@@ -105,7 +105,7 @@ def test_written_answers_are_controls_of_the_questions_that_have_them(
     assert found.strange_answers == 1
     page = (tmp_path / "data" / "stats.html").read_text(encoding="utf-8")
     assert "the most that a policy can earn, for 2 questions" in page
-    assert "false, in the same words 0.0 %" in page
+    assert "false, in the same words 0.0\N{NO-BREAK SPACE}%" in page
 
 
 def test_words_out_of_order_and_denials_earn_at_most_a_third_of_the_reference(

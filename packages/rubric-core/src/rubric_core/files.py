@@ -311,17 +311,24 @@ def replacing(path: Path) -> Generator[BinaryIO]:
         temporary.unlink(missing_ok=True)
 
 
-def check_writable(path: Path) -> None:
+def check_writable(path: Path, *, makes_folders: bool = False) -> None:
     """Do what `replacing` begins with, and leave nothing: for before what takes long.
 
     A path that is neither a file nor missing, such as a pipe, is left as it is.
 
+    Args:
+        path: a file or folder that is to be written.
+        makes_folders: whether the folders above it are made where they are missing.
+
     Raises:
-        OSError: a file could not be written there.
+        OSError: it could not be written there.
     """
     if path.exists() and not path.is_file():
         return
-    temporary = _temporary(path.resolve())
+    highest = path.resolve()
+    while makes_folders and not highest.parent.exists():
+        highest = highest.parent
+    temporary = _temporary(highest)
     try:
         temporary.open("xb").close()
         temporary.unlink()

@@ -237,3 +237,17 @@ def test_judges_can_change_places(
     assert not found.divergences[0].is_diverging  # the second sees the larger gain
     assert command("hacking", folder.root, "--second", "lexical") == 0
     assert _written(folder).settings == found.settings
+
+
+def test_a_file_that_cannot_be_written_is_named_before_anything_is_judged(
+    command: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("of somebody")
+    out = tmp_path / "file" / "panel.json"
+
+    assert command("hacking", tmp_path / "evaluation", "--out", out) == 2
+    assert f"--out {out}: Not a directory" in capsys.readouterr().err
+
+    out = tmp_path / "new" / "folder" / "panel.json"
+    assert command("hacking", tmp_path / "evaluation", "--out", out) == 2
+    assert "holds no evaluation" in capsys.readouterr().err

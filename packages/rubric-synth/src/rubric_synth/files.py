@@ -138,11 +138,8 @@ def require_writable(paths: Iterable[Path]) -> None:
         OutputError: One of them could not.
     """
     for path in paths:
-        highest = path.absolute()
         try:
-            while not highest.parent.exists():
-                highest = highest.parent
-            check_writable(highest)
+            check_writable(path, makes_folders=True)
         except OSError as error:
             raise unwritable(path, error, UNCHANGED) from error
 

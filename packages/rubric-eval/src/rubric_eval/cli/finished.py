@@ -261,7 +261,8 @@ def hacking(  # noqa: PLR0913  # each is an option of the command
     command.configure_log(verbose=verbose)
     _check_second_judge(second_judge, tasks, second)
     if out is not None:
-        require_writable(out, flag="--out", inputs=(tasks, second_judge))
+        inputs = (tasks, second_judge)
+        require_writable(out, flag="--out", inputs=inputs, makes_folders=True)
     with command.working(app) as progress, progress.phase("looking for signs"):
 
         def tell(by: str, model: str, total: int) -> None:

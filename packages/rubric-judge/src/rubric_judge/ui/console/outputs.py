@@ -13,6 +13,7 @@ def require_writable(
     flag: str,
     inputs: tuple[Path | None, ...] = (),
     endings: tuple[str, ...] = (),
+    makes_folders: bool = False,
 ) -> None:
     """Refuse a file that could not be written at the end, before anything is spent on it.
 
@@ -21,23 +22,28 @@ def require_writable(
         flag: how the command line calls it.
         inputs: what the command reads, which it must not write over.
         endings: endings that files beside it add to its name, unless it is a pipe.
+        makes_folders: whether the command makes the folders above it.
 
     Raises:
         ConfigError: one is a folder or an input, or cannot be written where it is.
     """
     for ending in ("", *endings):
         path = Path(f"{out}{ending}")
-        if problem := _problem(path, inputs):
+        if problem := _problem(path, inputs, makes_folders=makes_folders):
             raise ConfigError(f"{flag} {path}: {problem}", location=flag.lstrip("-"))
         if path.exists() and not path.is_file():
             return
 
 
-def _problem(out: Path, inputs: tuple[Path | None, ...]) -> str | None:
+def _problem(
+    out: Path, inputs: tuple[Path | None, ...], *, makes_folders: bool
+) -> str | None:
     try:
         if problem := _wrong_kind(out, inputs):
             return problem
-        check_writable(out)
+        if not makes_folders and not out.resolve().parent.is_dir():
+            return f"there is no folder {out.parent}: create it, or write elsewhere"
+        check_writable(out, makes_folders=makes_folders)
     except PermissionError:
         return (
             f"the folder {out.parent} cannot be written to: open it, or write elsewhere"
@@ -56,6 +62,4 @@ def _wrong_kind(out: Path, inputs: tuple[Path | None, ...]) -> str | None:
     if out.exists() and not out.is_file():  # a pipe is written straight to
         is_open = os.access(out, os.W_OK)
         return None if is_open else "it is not open for writing: name a file"
-    if not file.parent.is_dir():
-        return f"there is no folder {out.parent}: create it, or write elsewhere"
     return None
