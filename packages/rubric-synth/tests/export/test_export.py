@@ -260,6 +260,21 @@ def test_a_folder_that_is_there_stays_as_it_is(
     assert list(out.iterdir()) == []
 
 
+def test_the_card_names_where_the_answers_behind_its_tables_are(
+    write_dataset: Write, tmp_path: Path
+) -> None:
+    out = tmp_path / "my-docs"
+    exported(write_dataset(), out, *TO)
+
+    card = (out / "README.md").read_text("utf-8")
+    paths = set(re.findall(r"my_docs/judge/[\w.]+", card))
+
+    names = {"fixtures.jsonl", "tasks.jsonl", "judge.yaml"}
+    assert paths == {f"my_docs/judge/{name}" for name in names}
+    assert all((out / path).is_file() for path in paths)
+    assert "--reveal --out attacked" in card
+
+
 def test_what_a_killed_export_left_goes_with_the_next(
     write_dataset: Write, tmp_path: Path
 ) -> None:
