@@ -313,7 +313,12 @@ def test_a_run_with_contexts_makes_the_same_tasks_and_gives_each_its_context(
     assert statistics.context is not None
     assert statistics.context.model_dump() == pytest.approx(manifest["context"])
     assert {"context_start", "nearest_sentences"} <= statistics.controls.keys()
-    assert "What the policy may look up" in (opened / "stats.html").read_text()
+    page = (opened / "stats.html").read_text()
+    assert "<h2>Context</h2>" in page
+    # Each line of its table leads to tasks that are so marked.
+    for kind in ("any context", "own document", "own passage"):
+        assert f'href="#context={kind.replace(" ", "%20")}"' in page
+        assert f"&#34;{kind}&#34;" in page
 
 
 def test_a_finished_dataset_is_written_again_with_contexts_and_to_the_same_bytes(

@@ -138,7 +138,7 @@ class TaskTally:
         }
         for name, names in self._names.items():
             facets[name] = [*names.most()]
-        facets["context"] = [*self._context.kinds()]
+        facets["context"] = [*self._context.kinds().values()]
         for name, numbers in (*self._numbers.items(), *self._shares.items()):
             facets[name] = [float(f"{number:.6g}") for number in numbers]
         return {name: values for name, values in facets.items() if values}
