@@ -152,3 +152,19 @@ def test_a_divergence_that_was_not_measured_is_not_shown(
 
     assert "KL to" not in _written(run, kl=0.0)
     assert _written(run, kl=0.1).count("KL to") > 1
+
+
+def test_names_that_no_response_is_chosen_by_lead_to_the_step_alone(
+    make_run: Callable[..., Path],
+) -> None:
+    found = read_run(make_run(steps=3))
+
+    (chart,) = [
+        chart
+        for chart in sections(found.metrics, [], known={"caveat"})["Reward"]
+        if chart.key == "criteria"
+    ]
+
+    links = {series.label: series.link for series in chart.series}
+    assert "criterion=caveat" in links.pop("caveat")
+    assert set(links.values()) == {"#step={step}"}

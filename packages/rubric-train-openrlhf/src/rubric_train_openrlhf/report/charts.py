@@ -1,7 +1,7 @@
 """Charts of a run in the report: series by name, role and style, as `charts.toml` lists them."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import isfinite, nan
 from typing import Any, Literal
@@ -38,6 +38,7 @@ def sections(
     distilled: Sequence[DistillationRow] = (),
     best_step: int | None = None,
     leads: bool = True,
+    known: Collection[str] | None = None,
 ) -> dict[str, tuple[Chart, ...]]:
     """Choose the charts that these rows can fill, by the heading that they stand under.
 
@@ -47,6 +48,7 @@ def sections(
         distilled: the steps of self-distillation.
         best_step: step of the pass to ring in the chart of rewards.
         leads: whether the points of training lead to the responses of their step.
+        known: names of criteria that responses can be chosen by; all if None.
     """
     names = _criterion_names(metrics, heldout)
     charts: dict[str, tuple[Chart, ...]] = {}
@@ -58,7 +60,7 @@ def sections(
                 *_line(series_entry, [*metrics, *distilled]),
             ]
             for line in lines:
-                link = _link(series_entry, line) if leads else ""
+                link = _link(series_entry, line, known) if leads else ""
                 series.append(replace(line, link=link))
         if not any(drawn.values for drawn in series):
             continue
@@ -84,7 +86,9 @@ def is_measured(rows: Iterable[MetricsRow]) -> bool:
     return any(row.kl != 0 for row in rows)
 
 
-def _link(entry: Mapping[str, Any], series: Series) -> str:
+def _link(
+    entry: Mapping[str, Any], series: Series, known: Collection[str] | None
+) -> str:
     """Return where a point leads: to responses of its step, of those that it counts where it may.
 
     The answers of validation passes are not kept.
@@ -92,6 +96,8 @@ def _link(entry: Mapping[str, Any], series: Series) -> str:
     match entry:
         case {"dots": _} | {"criteria": "validation"}:
             return ""
+        case {"criteria": _} if known is not None and series.label not in known:
+            return link_to("", step=AT_STEP)
         case {"criteria": _}:
             return link_to("", step=AT_STEP, criterion=series.label, sort="order")
         case {"layers": "zero_reward_by_reason"}:

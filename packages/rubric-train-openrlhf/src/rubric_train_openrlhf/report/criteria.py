@@ -1,9 +1,9 @@
 """The life of each criterion of a run: for the command, and as a section of the page."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from rubric_core import ConfigError, Pooling, RubricFileError, Task, read_tasks
 from rubric_judge.quality.criteria.measure import By, measure
@@ -32,6 +32,15 @@ class CriteriaSection:
     remedies: Table
     kinds: Mapping[str, Mapping[str, str]]
     """Names of the kinds of criteria that are not measured by their own id, by task and id."""
+
+    def leading_to(self, known: Collection[str]) -> Self:
+        """Return the section with links of those names alone that responses are chosen by."""
+
+        def address(row: Row) -> str:
+            return row.link if row.name in known else ""
+
+        table = linked(self.table, address)
+        return replace(self, table=table, remedies=linked(self.remedies, address))
 
 
 def run_criteria(

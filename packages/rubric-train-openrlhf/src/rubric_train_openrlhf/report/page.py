@@ -1,6 +1,6 @@
 """The parts of a report put into one page that needs no other file and no network."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -156,7 +156,11 @@ def _context(run_dir: Path, reveal: Revealed | None, viewer: str) -> PageContext
     best_step = run.best.step if run.best else None
     tasks = None if reveal is None else revealed_tasks(run.config, reveal.files)
     rollouts = excerpt(run_dir, best_step=best_step, notes=run.notes, tasks=tasks)
-    charts_by_heading = _charts(run_dir, run, leads=bool(rollouts.rows))
+    criteria = criteria_section(run_dir, viewer=viewer)
+    names = rollouts.criterion_names(criteria.kinds if criteria else {})
+    if criteria and not viewer:
+        criteria = criteria.leading_to(names)
+    charts_by_heading = _charts(run_dir, run, leads=bool(rollouts.rows), known=names)
     flat: dict[str, str] = {}
     for heading, charts in charts_by_heading.items():
         titles = [chart.title for chart in charts if _is_named_only(chart)]
@@ -168,7 +172,6 @@ def _context(run_dir: Path, reveal: Revealed | None, viewer: str) -> PageContext
     }
     if note := cut_note(run):
         run.notes.append(note)
-    criteria = criteria_section(run_dir, viewer=viewer)
     known: list[KnownQuestion | None] = []
     if run.contrast and tasks:
         known = known_questions(run.contrast, tasks)
@@ -194,7 +197,9 @@ def _context(run_dir: Path, reveal: Revealed | None, viewer: str) -> PageContext
     )
 
 
-def _charts(run_dir: Path, run: Run, *, leads: bool) -> dict[str, tuple[Chart, ...]]:
+def _charts(
+    run_dir: Path, run: Run, *, leads: bool, known: Collection[str]
+) -> dict[str, tuple[Chart, ...]]:
     """Choose the charts by heading, those of one quantity on one scale."""
     by_heading = {
         **sections(
@@ -203,6 +208,7 @@ def _charts(run_dir: Path, run: Run, *, leads: bool) -> dict[str, tuple[Chart, .
             distilled=run.distilled,
             best_step=run.best.step if run.best else None,
             leads=leads,
+            known=known,
         ),
         **audit_sections(run_dir, run, leads=leads),
     }

@@ -187,6 +187,20 @@ class Excerpt:
         """Number of responses on the page."""
         return sum(len(step["rows"]) for step in self.policy["steps"])
 
+    def criterion_names(self, kinds: Mapping[str, Mapping[str, str]]) -> set[str]:
+        """Return every id, and every kind that is known, of which there is a response.
+
+        Args:
+            kinds: names of kinds by task and criterion id.
+        """
+        names = {
+            name for entry in self.judge.values() for name, *_ in entry["criteria"]
+        }
+        tasks = {row["task"] for step in self.policy["steps"] for row in step["rows"]}
+        for task in tasks & kinds.keys():
+            names |= set(kinds[task].values())
+        return names
+
     def criteria(self, kinds: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
         """Return the names of criteria that responses can be chosen by.
 
