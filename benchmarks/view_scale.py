@@ -23,9 +23,10 @@ from rich.console import Console
 from rich.table import Table
 
 from rubric_core import Criterion, Evidence, Grounding, Outcome, Rubric, Task
+from rubric_core.reward.projection import shares_by_id
 from rubric_judge.quality.view.joining import Sample, Samples, joined
 from rubric_judge.quality.view.page import write_page
-from rubric_judge.quality.view.samples import Judged, Source, Verdict, shares_of
+from rubric_judge.quality.view.samples import Judged, Source, Verdict
 
 CLAIM = "a page of 10,000 judged answers opens, filters, sorts and searches within 2 s"
 TARGET = 1.0
@@ -72,7 +73,7 @@ def judged_samples(count: int) -> tuple[Source, Samples]:
             rubric=Rubric(criteria=tuple(criteria)),
         )
         tasks.append(task)
-    shares = {task.task_id: shares_of(task) for task in tasks}
+    shares = {task.task_id: shares_by_id(task.rubric) for task in tasks}
     rows: list[Judged] = []
     for number in range(count):
         task = tasks[number % len(tasks)]

@@ -8,9 +8,10 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from rubric_core import Criterion, Evidence, Grounding, Outcome, Rubric, Task
+from rubric_core.reward.projection import shares_by_id
 from rubric_judge.quality.view.joining import Sample, Samples, joined
 from rubric_judge.quality.view.page import write_page
-from rubric_judge.quality.view.samples import Judged, Source, Verdict, shares_of
+from rubric_judge.quality.view.samples import Judged, Source, Verdict
 from rubric_judge.ui.page.links import link_to
 
 HOSTILE = "</script><script>document.title = 'run'</script><img src=x onerror=alert(1)>"
@@ -36,7 +37,13 @@ def row(answer: str, judge: str, names: float, cost: float) -> Judged:
         evidence={"names": Evidence(quote="it is a sum", found_in=None)},
     )
     return Judged(
-        TASK.task_id, TASK.question, answer, judge, verdict, shares_of(TASK), ""
+        TASK.task_id,
+        TASK.question,
+        answer,
+        judge,
+        verdict,
+        shares_by_id(TASK.rubric),
+        "",
     )
 
 
