@@ -53,6 +53,17 @@ def test_a_page_becomes_its_main_content_as_markdown(
         assert left_out not in found.text
 
 
+def test_a_formula_of_katex_is_read_once(tmp_path: Path, read: Callable) -> None:
+    formula = "<math><msup><mn>10</mn><mn>6</mn></msup></math>"
+    drawn = '<span class="katex-html" aria-hidden="true">10<span>6</span></span>'
+    both = f'<span class="katex-mathml">{formula}</span>{drawn}'
+    page = tmp_path / "tank.html"
+    page.write_text(f'<p>It holds <span class="katex">{both}</span> litres.</p>')
+    assert read(page)[0].text == "It holds 10^6 litres."
+    page.write_text('<p>It holds <span class="katex-html">x</span> litres.</p>')
+    assert read(page)[0].text == "It holds x litres."
+
+
 def test_the_main_part_of_a_page_is_enough_where_it_says_much(
     tmp_path: Path, read: Callable
 ) -> None:

@@ -26,6 +26,7 @@ _SELECTORS = tomllib.loads(
 )
 _NO_CONTENT: list[str] = _SELECTORS["no_content"]
 _NO_CONTENT_BY_NAME: list[str] = _SELECTORS["no_content_by_name"]
+_DRAWN_AGAIN: list[str] = _SELECTORS["drawn_again"]
 _EMPHASIS: list[str] = _SELECTORS["emphasis"]
 _UNSEEN = "(?:script|style|template|title)"
 _LINE_END = re.compile(r"[ \t]*\r?\n[ \t]*")
@@ -156,6 +157,8 @@ def _converted(
 ) -> str:
     import html_to_markdown  # a process reads either HTML or PDF
 
+    if "katex-mathml" in page:
+        left_out = [*left_out, *_DRAWN_AGAIN]
     cleanup = html_to_markdown.PreprocessingOptions(
         enabled=clean,
         preset=html_to_markdown.PreprocessingPreset.STANDARD,
