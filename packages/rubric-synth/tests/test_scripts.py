@@ -93,6 +93,11 @@ def test_code_keeps_its_tags() -> None:
 _MATHML = {
     "<mfrac><mn>1</mn><mn>2</mn></mfrac>": "1/2",
     "<mfrac><mrow><mi>a</mi><mo>+</mo><mn>1</mn></mrow><mn>2</mn></mfrac>": "(a+1)/2",
+    "<mn>3</mn><mstyle><mfrac><mn>1</mn><mn>2</mn></mfrac></mstyle>": "3 1/2",
+    "<mn>3</mn><mo>&#x2064;</mo><mfrac><mn>1</mn><mn>2</mn></mfrac>": "3 1/2",
+    "<msup><mn>10</mn><mn>6</mn></msup><mn>5</mn>": "10^6 5",
+    "<mn>3</mn><mn>5</mn><mo>&#x2062;</mo><mi>x</mi>": "35x",
+    "<mn>3</mn><mo>&#x2062;</mo><mn>5</mn>": "3 5",
     "<msqrt><mn>2</mn></msqrt>": "√2",
     "<mroot><mn>8</mn><mn>3</mn></mroot>": "8^(1/3)",
     "<msup><mrow><mo>(</mo><mn>12</mn><mo>)</mo></mrow><mn>2</mn></msup>": "(12)^2",

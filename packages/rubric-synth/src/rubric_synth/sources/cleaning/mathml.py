@@ -24,6 +24,8 @@ _SCRIPTS = {
 }
 _PAIRS = {"mfrac": "{}/{}", "mroot": "{}^(1/{})"}
 _SEPARATORS = {"mtr": ", ", "mlabeledtr": ", ", "mtable": "; "}
+_INVISIBLE = frozenset("\N{FUNCTION APPLICATION}\N{INVISIBLE TIMES}\N{INVISIBLE PLUS}")
+
 _ONE_SIGN = str.maketrans(dict.fromkeys("−–‐‑‒", "-"))
 
 
@@ -79,9 +81,11 @@ def _joined(
         opening = element.get("open", "(")
         closing = element.get("close", ")")
         return f"{opening}{joined}{closing}"
-    separator = _SEPARATORS.get(name, "")
     text = element.text or ""
-    text += separator.join(parts)
+    if name in _SEPARATORS:
+        text += _SEPARATORS[name].join(parts)
+    else:
+        text += _side_by_side(parts)
     if name == "msqrt":
         return f"√{_whole(text)}"
     if name == "mtable":
@@ -91,6 +95,24 @@ def _joined(
     if name == "mtext":
         return text
     return text.strip()
+
+
+def _side_by_side(parts: Sequence[str]) -> str:
+    """Join the parts of a row; a number beside a fraction or a power stays a number of its own."""
+    row = ""
+    last = ""
+    is_apart = False
+    for part in filter(None, parts):
+        if part in _INVISIBLE:
+            is_apart = True
+            continue
+        is_one_number = last.isdecimal() and part.isdecimal() and not is_apart
+        if last[-1:].isdecimal() and part[0].isdecimal() and not is_one_number:
+            row += " "
+        row += part
+        last = part
+        is_apart = False
+    return row
 
 
 def _with_scripts(kind: str, parts: Sequence[str]) -> str:
