@@ -58,6 +58,18 @@ def test_an_action_is_judged_against_the_task_of_its_observation(
 
 
 @pytest.mark.usefixtures("stack")
+def test_a_response_that_cannot_be_judged_has_no_metrics_of_another(
+    tasks: dict[str, Task], task: Task
+) -> None:
+    module = openenv.RubricModule(judge=LexicalJudge(), tasks=tasks)
+    judged(module, "y", task_id=task.task_id)
+    assert module.last_metrics
+    with pytest.raises(ConfigError, match="response_field"):
+        judged(module, SimpleNamespace(answer="y"), task_id=task.task_id)
+    assert module.last_metrics == {}
+
+
+@pytest.mark.usefixtures("stack")
 def test_without_a_judgement_there_is_no_reward(
     tasks: dict[str, Task], task: Task
 ) -> None:

@@ -44,6 +44,7 @@ class _RubricModule:
 
     async def forward(self, action: object, observation: Any) -> float | None:
         """Judge; the environment awaits it through `_apply_rubric_async`."""
+        self.last_metrics = {}
         row = cast("Mapping[str, object]", observation.metadata)
         (judgement,) = await self._scorer.judge(
             [scoring.Submission(row, self._response(action))]
