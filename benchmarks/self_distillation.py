@@ -443,6 +443,7 @@ def told(
     """Print the tables and return the record."""
     details: dict[str, Any] = {
         "budget_s": bench.budget_s,
+        "seeds": seeds,
         "shown": {},
         "tables": {},
     }

@@ -147,7 +147,7 @@ BENCHMARKS = (
         "self_distillation",
         "points of held-out reward of [self-distillation](train/self_distillation.md) less GRPO"
         " after equal CPU time from one start, open-book, SmolLM2, the quickstart's tasks, mean of"
-        " three seeds",
+        " [the seeds that were run](results.md#self-distillation-beside-grpo)",
         ("torch", "transformers"),
     ),
     Benchmark(
