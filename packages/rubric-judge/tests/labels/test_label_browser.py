@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import signal
 import socket
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from rubric_core import Criterion, Grounding, Rubric, Task, write_tasks
 from rubric_judge.quality.labels.rows import LabelSource, read_labels
 
 if TYPE_CHECKING:
@@ -27,6 +29,7 @@ HARM = (
     "</script><script>window.harmed = 1</script><img src=x onerror='window.harmed = 1'>"
     "<!--<svg onload=window.harmed=1> \u202egnp.exe {{ 7 * 7 }} **bold**"
 )
+HARM_IN_JSON = json.dumps(HARM)[1:-1]
 KEYS: dict[str, list[float]] = {
     "fact": [0, 1, 2, 3],
     "limit": [0, 1],
@@ -253,5 +256,48 @@ def test_markup_in_any_text_is_shown_as_text(
         assert page.evaluate("window.harmed") is None
         assert page.locator("img, svg, main script").count() == 0
         assert all(url.startswith(address) for url in rater.requests)
+        assert rater.harm == []
+        assert page.evaluate("document.documentElement.scrollWidth") == width
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_a_trajectory_is_folded_by_turns_and_what_is_judged_is_marked(
+    browser: Browser, labelling: Callable[..., Any], tmp_path: Path, width: int
+) -> None:
+    task = Task(
+        question="How warm is it in Oslo and Rome?",
+        grounding=Grounding("Oslo: 4 degrees."),
+        rubric=Rubric(
+            criteria=(
+                Criterion(id="calls", weight=1, judges="tool_use"),
+                Criterion(id="ends", weight=1),
+            )
+        ),
+    )
+    write_tasks(tmp_path / "tasks.jsonl", [task])
+    recorded = Path(__file__).parents[1] / "recorded_traces.jsonl"
+    first, *_ = recorded.read_text("utf-8").splitlines()
+    rows = first.replace("TASK", task.task_id).replace("Oslo: 4 degrees", HARM_IN_JSON)
+    (tmp_path / "answers.jsonl").write_text(rows, encoding="utf-8")
+    with labelling(tmp_path, "--port", "0") as (_, address):
+        options = {"viewport": {"width": width, "height": 844}}
+        rater = Typist(browser, address, "Ann", **options)
+        page = rater.page
+        seen: dict[str, tuple[list[str], list[bool]]] = {}
+        for _cell in range(2):
+            marked = page.locator(".part.judged .author").all_inner_texts()
+            folds = page.locator("details.turn").all()
+            is_open = [fold.get_attribute("open") is not None for fold in folds]
+            seen[page.inner_text("#title")] = marked, is_open
+            page.keyboard.press("j")
+            page.wait_for_timeout(300)
+            rater.ready()
+
+        assert seen == {
+            "calls": (["call 1, judged"] * 2, [True, False]),
+            "ends": (["reply 2, judged"], [False, True]),
+        }
+        assert page.evaluate("window.harmed") is None
+        assert page.locator("img, svg, main script").count() == 0
         assert rater.harm == []
         assert page.evaluate("document.documentElement.scrollWidth") == width
