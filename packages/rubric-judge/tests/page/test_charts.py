@@ -184,3 +184,21 @@ def test_bars_say_what_they_count(
     assert middles == labels
     assert "median" in drawn
     assert ("10+" in drawn) == histogram.has_tail
+
+
+@pytest.mark.parametrize("width", ["wide", "narrow"])
+def test_labels_of_a_histogram_do_not_touch_its_tail(width: Any) -> None:
+    edges = tuple(100.0 * number for number in range(20))
+    chart = Distribution(
+        "Passage", "", edges, (3,) * 19, ("task", "tasks"), has_tail=True
+    )
+
+    labels = re.findall(
+        r'<text x="([\d.]+)" y="[\d.]+" text-anchor="(middle|end)">([\d,]+\+?)</text>',
+        svg(chart, width=width),
+    )
+    below = [(float(x), text) for x, anchor, text in labels if anchor == "middle"]
+    (tail,) = [(float(x), text) for x, anchor, text in labels if text.endswith("+")]
+
+    begins = tail[0] - 6.5 * len(tail[1])
+    assert max(x + 3.25 * len(text) for x, text in below) < begins

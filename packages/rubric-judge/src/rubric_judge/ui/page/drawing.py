@@ -35,6 +35,8 @@ _MOST_POINTS = 400
 """Most points drawn of one line: more cannot be told apart."""
 _MARKED_POINTS = 12
 """Lines with at most this many points show each of them."""
+_CHARACTER = 7.0
+"""Width of a digit of a label."""
 _LABEL_ROOM = 46
 _GAP = 1.5
 """Gap between bars."""
@@ -271,14 +273,16 @@ class _Bars:
             shift = (chart.edges[1] - chart.edges[0]) / 2
             places = chart.edges[:-1]
         every = max(1, math.ceil(len(places) * _LABEL_ROOM / (axes.right - LEFT)))
+        tail = f"{self._label(chart.edges[-2])}+" if chart.has_tail else ""
         for place in places[::every]:
             # The tail is labelled at its end; a label that would touch that one is left out.
-            if not chart.has_tail or axes.x(place) < axes.right - _LABEL_ROOM:
-                x = axes.x(place + shift)
-                yield _text(x, axes.foot + 17, self._label(place), "middle")
-        if chart.has_tail:
-            label = f"{self._label(chart.edges[-2])}+"
-            yield _text(axes.right, axes.foot + 17, label, "end")
+            label = self._label(place)
+            x = axes.x(place + shift)
+            end = x + (len(label) / 2 + 1 + len(tail)) * _CHARACTER
+            if not tail or end < axes.right:
+                yield _text(x, axes.foot + 17, label, "middle")
+        if tail:
+            yield _text(axes.right, axes.foot + 17, tail, "end")
 
     def _median(self, median: float) -> Iterator[Markup]:
         axes = self._axes
