@@ -15,6 +15,7 @@ import pytest
 from rubric_core import ConfigError, Task, read_tasks
 from rubric_synth.cli import main
 from rubric_synth.errors import DatasetFolderError
+from rubric_synth.export.package import common_files
 from rubric_synth.export.run import (
     TARGETS,
     chosen_targets,
@@ -176,15 +177,17 @@ def test_a_split_without_tasks_is_not_what_a_stack_is_given(
         write_dataset([row(number) for number in range(count)]),
         name="a",
         judge=None,
-        targets=chosen_targets(["verl", "inspect-ai"]),
+        targets=chosen_targets(["verl", "inspect-ai", "harbor"]),
         fixture_tasks=0,
     )
 
-    verl, inspect_ai = (
+    _, verl, inspect_ai = (
         next(iter(target.files(made))).content.decode() for target in made.targets
     )
+    card = next(file for file in common_files(made) if file.path.name == "README.md")
 
     assert f'def rubric_eval(split: str = "{asked}")' in inspect_ai
+    assert f"harbor run --path harbor/{asked} --agent oracle" in card.content.decode()
     assert f"for split in {rows_of_verl}:" in verl
     assert f"data.val_files='{{ROWS / '{held_out}.parquet'}}'" in verl
 

@@ -120,7 +120,8 @@ class Target:
     dependencies: Sequence[str] = ()
     """Requirements that it adds to those of the package."""
     usage: str = ""
-    """Section of the card: how it is started; `{name}` and `{module}` are filled in."""
+    """Section of the card: how it is started. `{name}`, `{module}` and `{split}`, a split that has
+    tasks, are filled in."""
 
 
 def checked_name(name: str) -> str:

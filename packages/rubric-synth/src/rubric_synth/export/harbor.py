@@ -60,14 +60,15 @@ _USAGE = """\
 task's `tests/`, and writes `reward.json`: `reward`, and `rubric/ID` for each criterion.
 
 ```bash
-harbor run --path harbor/test --agent oracle      # the reference answers: a reward of 1
-harbor run --path harbor/test --agent nop         # no answer: 0
+harbor run --path harbor/{split} --agent oracle      # the reference answers: a reward of 1
+harbor run --path harbor/{split} --agent nop         # no answer: 0
 harbor run --path harbor/train --agent terminus-2 --model openai/NAME
 ```
 
 A judge that failed writes no reward: the trial has a `RewardFileNotFoundError`, and its
-`reward_valid` is false. Train on trials whose `reward_valid` is true: Harbor's own mean counts the
-others as 0, and so it does criteria that a task has not."""
+`reward_valid` is false. Train on trials whose `reward_valid` is true. Harbor's own mean counts the
+others as 0 up to 0.25, and leaves them out since 0.26; a criterion that a task does not have counts
+as 0 in both."""
 
 
 def _files(environment: Environment) -> Iterator[File]:
