@@ -62,10 +62,12 @@ def test_the_files_of_the_table_are_there(folder: Path) -> None:
 
 
 def test_a_target_is_checked_with_the_release_that_it_names() -> None:
-    (command,) = re.findall(r"--to (.+) --out my-docs", TEXT)
+    commands = re.findall(r"--to (.+) --out my-docs", TEXT)
+    names = {name for command in commands for name in command.split()}
     rows = TEXT.partition("| stack |")[2]
 
-    for name in command.split():
+    assert names == set(TARGETS)
+    for name in names:
         package, _, release = TARGETS[name].stack.partition("==")
         if (
             release and package != "skyrl"

@@ -102,13 +102,13 @@ def processes_of(folder: Path) -> list[int]:
     """
     import psutil  # comes with OpenRLHF, without which nothing is run
 
-    found: list[int] = []
+    pids: list[int] = []
     for process in psutil.process_iter():
         # It may have ended, or be another user's.
         with contextlib.suppress(psutil.Error):
             if process.pid != os.getpid() and _uses(process, folder):
-                found.append(process.pid)
-    return found
+                pids.append(process.pid)
+    return pids
 
 
 def end_processes(folder: Path) -> int:
