@@ -4,6 +4,7 @@ import pytest
 
 from rubric_core import Grounding, JudgeResult, JudgeView, Outcome
 from rubric_judge import LexicalConfig, ListwiseConfig
+from rubric_judge.config import judge_spec
 from rubric_judge.pool.ray_actors import (
     PIECE_BYTES,
     JudgeActor,
@@ -11,6 +12,7 @@ from rubric_judge.pool.ray_actors import (
     joined,
     pieces_of,
 )
+from rubric_judge.pool.ray_pool import shared_limits
 
 ViewFactory = Callable[..., JudgeView]
 
@@ -32,6 +34,14 @@ async def test_an_actor_says_how_many_responses_its_judge_takes_together() -> No
     together = await JudgeActor(spec, SharedLimiter(None)).describe()
     alone = await JudgeActor(LexicalConfig(), SharedLimiter(None)).describe()
     assert (together.max_group, alone.max_group) == (5, None)
+
+
+@pytest.mark.parametrize("kind", ["llm", "listwise"])
+def test_actors_keep_the_limits_of_every_judge_that_asks_a_model(kind: str) -> None:
+    limits = {"rpm": 30, "max_in_flight": 3}
+    spec = judge_spec({"type": kind, "model": "m", "limits": limits})
+    shared = shared_limits(spec)
+    assert (shared.rpm, shared.max_in_flight) == (30, 3)
 
 
 @pytest.mark.anyio

@@ -18,8 +18,8 @@ from rubric_core.errors import needing_extra
 from rubric_judge.config import (
     CascadeConfig,
     HybridConfig,
-    JudgeConfig,
     JudgeSpec,
+    ModelJudgeConfig,
     PanelConfig,
 )
 from rubric_judge.errors import JudgeSetupError
@@ -225,7 +225,7 @@ class RayJudgePool(JudgePool, chat.ClosesItself):
         # If the limiter's actor dies it is started again; only its counts are lost.
         self._limiting = self._ray.remote(
             num_cpus=0, max_restarts=-1, max_task_retries=-1, max_concurrency=100_000
-        )(ray_actors.LimiterActor).remote(_limits(spec))
+        )(ray_actors.LimiterActor).remote(shared_limits(spec))
         self._limiter = SharedLimiter(self._limiting)
         self._judges = tuple(
             RemoteJudge(self._ray, spec, self._limiter, number=number)
@@ -293,19 +293,28 @@ def _check_spec(spec: object) -> None:
         )
 
 
-def _limits(spec: JudgeSpec) -> model_config.LimitsConfig:
-    if isinstance(spec, HybridConfig):
-        return _limits(spec.judge)
-    if isinstance(spec, CascadeConfig | PanelConfig):
-        # One limiter serves all endpoints: it takes the tightest of each limit.
-        limits = [_limits(judge) for judge in spec.judges]
-        return model_config.LimitsConfig(
-            max_in_flight=_lowest(config.max_in_flight for config in limits),
-            rpm=_lowest(config.rpm for config in limits),
-            tpm=_lowest(config.tpm for config in limits),
-            adaptive=any(config.adaptive for config in limits),
-        )
-    return spec.limits if isinstance(spec, JudgeConfig) else model_config.LimitsConfig()
+def shared_limits(spec: JudgeSpec) -> model_config.LimitsConfig:
+    """Return the limits that all actors of a pool keep together.
+
+    Args:
+        spec: the judge's configuration. Of several judges the tightest of each limit is taken, as
+            one limiter serves all their endpoints; a judge that asks no model has none.
+    """
+    match spec:
+        case ModelJudgeConfig():
+            return spec.limits
+        case HybridConfig():
+            return shared_limits(spec.judge)
+        case CascadeConfig() | PanelConfig():
+            limits = [shared_limits(judge) for judge in spec.judges]
+            return model_config.LimitsConfig(
+                max_in_flight=_lowest(config.max_in_flight for config in limits),
+                rpm=_lowest(config.rpm for config in limits),
+                tpm=_lowest(config.tpm for config in limits),
+                adaptive=any(config.adaptive for config in limits),
+            )
+        case _:
+            return model_config.LimitsConfig()
 
 
 def _lowest(limits: Iterable[int | None]) -> int | None:
