@@ -47,6 +47,10 @@ def model_files(folder: Path) -> dict[str, JsonValue]:
 
 
 def _model_files(folder: Path, *, above: tuple[Path, ...]) -> dict[str, JsonValue]:
+    """Return the digests of a folder; `above` are the adapters whose base it is.
+
+    A base that is among them would lead back to itself, and is left out.
+    """
     if not folder.is_dir():
         raise ConfigError(
             f"there is no model folder at {str(folder)!r}: give the path of one that holds "
@@ -73,10 +77,11 @@ def _model_files(folder: Path, *, above: tuple[Path, ...]) -> dict[str, JsonValu
 
 
 def _counted(folder: Path) -> Iterator[Path]:
+    """Yield the files of a model folder that may change an answer."""
     for path in (*folder.iterdir(), *(folder / _TEMPLATES).glob("*")):
-        hidden = path.name.startswith(".")
-        counts = path.suffix in _COUNTED and path.name not in _OF_TRAINING
-        if counts and not hidden and path.is_file():
+        is_hidden = path.name.startswith(".")
+        may_change = path.suffix in _COUNTED and path.name not in _OF_TRAINING
+        if may_change and not is_hidden and path.is_file():
             yield path
 
 
@@ -113,8 +118,9 @@ def read_settings(path: Path) -> dict[str, object]:
 
 
 def _digest(path: Path) -> str:
+    """Return the SHA-256 of a file, read again only if its state on disk has changed."""
     state = path.stat()
-    # It includes the time of the last change of any kind, which no program can set back.
+    # With the time of the last change of any kind (ctime), which no program can set back.
     stamp = (
         state.st_dev,
         state.st_ino,
@@ -127,7 +133,7 @@ def _digest(path: Path) -> str:
 
 @lru_cache(maxsize=4096)
 def _sha256(path: Path, stamp: tuple[int, ...]) -> str:
-    del stamp
+    del stamp  # only part of the cache's key
     return file_sha256(path)
 
 

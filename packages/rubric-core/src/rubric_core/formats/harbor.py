@@ -35,7 +35,7 @@ OWN_TASK = "rubric_task.jsonl"
 _REWARD = "reward"
 _REWARD_TOML = "reward_toml"
 _WHOLE = 100.0
-"""The weight of a rubric out of several files: shares of it read as percent."""
+"""Sum of the weights of a rubric out of several files, so that each of them is a percentage."""
 _INSIDE = "/tests/"
 """The tests, as a container has them."""
 _CANARY = re.compile(r"^(<!--.*canary.*-->|#.*canary.*)$", re.IGNORECASE)
@@ -136,7 +136,7 @@ class _Group:
         return len(self.judges) + sum(group.count() for group in self.groups.values())
 
     def without_empty(self) -> "_Group":
-        """Return it without folders that hold no judge file."""
+        """Return a copy without the folders that hold no judge file; these count as programs."""
         kept: dict[str, _Group] = {}
         programs = set(self.programs)
         for name, group in self.groups.items():
@@ -196,7 +196,12 @@ class _Reader:
         return "\n".join(lines).strip()
 
     def _group(self, path: Path, place: str) -> tuple[dict[str, object], _Group]:
-        """Return the TOML of a folder of tests, and it as a group."""
+        """Return the contents of the TOML files in a folder of tests, and the folder as a group.
+
+        Args:
+            path: the folder.
+            place: its dotted path in the whole record, such as `tests.style`.
+        """
         group = _Group(path)
         record: dict[str, object] = {}
         for child in sorted(path.iterdir()):
@@ -212,7 +217,7 @@ class _Reader:
                 group.programs.add(child.stem)
             if child.suffix != ".toml":
                 continue
-            fields = _toml(child, "it was there before")
+            fields = _toml(child, "it was listed a moment ago")
             is_judge = "judge" in fields or "criterion" in fields
             if not is_judge and child.name != "reward.toml":
                 continue
@@ -312,7 +317,14 @@ def _programs(group: _Group) -> set[str]:
 def _parts(
     group: _Group, spec: Row | None, share: float, *, is_mean: bool
 ) -> Iterator[Points]:
-    """Yield the criteria of a group, whose share of the whole is given."""
+    """Yield the criteria of a group.
+
+    Args:
+        group: a folder of tests.
+        spec: the `[[reward]]` that weighs its parts, if there is one.
+        share: what all its criteria together are of the whole.
+        is_mean: whether weighted means are divided by their weights; see `read_judge_file`.
+    """
     weights = _weights(group, spec)
     how = MEAN if spec is None else linear_aggregation(spec, "aggregation")
     if how == MEAN and min(weights.values()) < 0:
@@ -334,9 +346,10 @@ def _parts(
 
 
 def _spec_of(group: _Group, *, is_root: bool) -> Row | None:
-    """Return the `[[reward]]` that weighs a group: at the top the one named so, below the only one.
+    """Return the `[[reward]]` that weighs a group, if it has one.
 
-    Others at the top make other numbers, and are left out.
+    At the top it is the one named `reward`: others make other numbers, and are left out. A folder
+    below may have one alone.
     """
     row = group.reward
     if row is None or row.get("reward") is None:
@@ -364,10 +377,10 @@ def _weights(group: _Group, spec: Row | None) -> dict[str, float]:
         return weights
     own_weights = spec.inner("weights")
     for name in own_weights.fields:
-        own = name.replace(".", "_")
+        part = name.replace(".", "_")
         number = own_weights.number(name)
-        if own in weights:
-            weights[own] = number
+        if part in weights:
+            weights[part] = number
         elif name not in group.programs:
             known = ", ".join(map(repr, sorted({*weights, *group.programs})))
             raise own_weights.error(

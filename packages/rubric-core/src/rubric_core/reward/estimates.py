@@ -78,7 +78,10 @@ def _call_plugin(
 def _checked_array(
     output: object, estimator: AdvantageEstimator, *, shape: tuple[int, ...], what: str
 ) -> FloatArray:
-    """Return an estimator's output as an array; refuse other types, numbers and shapes."""
+    """Return an estimator's output as float64, or refuse it: its type, numbers or shape.
+
+    `what` names the output in the error.
+    """
     kind = type(output).__name__
     if isinstance(output, np.ndarray | list | tuple):
         array: NDArray[Any] = np.asarray(cast("ArrayLike", output))

@@ -33,8 +33,8 @@ class Heldout(BaseModel):
     samples: int
     """K, the number of responses to each question."""
     criteria: dict[str, float]
-    """Mean z over the judged responses whose rubric has the criterion, or one of the kind where ids
-    do not repeat; 0 in an invalid one."""
+    """Mean z by criterion, or by kind where ids do not repeat, over the judged responses whose
+    rubric has it; in an invalid judgement z is 0."""
     zero_frac: float
     """Share of reward 0 among the responses with a scored or invalid judgement."""
     zero_by_reason: dict[str, float]
@@ -89,16 +89,16 @@ async def judge_heldout(
     Args:
         judge: a judge, or a pool that already has its workers.
         tasks: N tasks with different ids.
-        responses_NK: K ≥ 1 responses for each task, in its order. Of a text, the answer is judged,
-            as `rubric_core.answer_of` has it; an `Answer` is judged as it is.
+        responses_NK: K ≥ 1 responses for each task, in its order. Of a text,
+            only the answer that `rubric_core.answer_of` finds is judged; an `Answer`, as it is.
         max_unavailable_frac: abort when a larger share of all responses got no judgement.
 
     Returns:
         Rewards per question with what explains them.
 
     Raises:
-        EvalShapeError: the responses do not fit the tasks, or a task is there twice.
-        HeldoutAbortError: more unavailable judgements than allowed, or nothing else.
+        EvalShapeError: the responses do not fit the tasks, or a task occurs twice.
+        HeldoutAbortError: more judgements than allowed are unavailable, or all are.
     """
     samples = _check_shapes(tasks, responses_NK)
     views = [
@@ -159,6 +159,7 @@ def _check_judged(failed: Failures, *, of: int, allowed: float) -> None:
 def _criteria(
     tasks: Sequence[Task], results: Sequence[JudgeResult], rubrics: Sequence[Rubric]
 ) -> dict[str, float]:
+    """Return mean z, by criterion or by kind; see `Heldout.criteria`."""
     pooling = Pooling.of(tasks)
     return mean_z(
         pooled_z(criteria_z(result, rubric), kinds_of(rubric, pooling))

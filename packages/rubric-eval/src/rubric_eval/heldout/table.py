@@ -79,9 +79,11 @@ def calibration_of(
             "`rubric-judge calibrate`",
             location="calibration",
         ) from None
-    own = [_fingerprint(judge.entry) for judge in judges]
-    chosen = calibration.judge_fingerprint
-    calibration.require(chosen if chosen in own else own[0], tasks, source=str(path))
+    here = [_fingerprint(judge.entry) for judge in judges]
+    calibrated = calibration.judge_fingerprint
+    # Of none of them: the error names the first.
+    judge = calibrated if calibrated in here else here[0]
+    calibration.require(judge, tasks, source=str(path))
     return text
 
 
@@ -125,7 +127,7 @@ def corrected_rewards(
 def _corrected(
     folder: EvalFolder, measured: Measured, calibration: Calibration
 ) -> CorrectedReward:
-    """Correct a model's mean by the labels of its own answers, if there are enough."""
+    """Correct a model's mean by the labels of its own answers, or say why it cannot be."""
     answers = dict(zip(measured.ids, measured.answers_NK, strict=True))
     values: list[float] = []
     hashes: list[str] = []
@@ -148,15 +150,18 @@ def _corrected(
         own = labelled_population(calibration, answers)
         corrected = corrected_mean(values, own, answers_N=hashes, documents_N=documents)
     except RewardError as error:
-        answers_of = min(folder.answers(measured.model, 0).parent.glob("seed_*.jsonl"))
-        path = f"EVAL/{answers_of.relative_to(folder.root)}"
+        of_model = folder.answers(measured.model, 0).parent
+        first_file = min(of_model.glob("seed_*.jsonl"))
+        path = f"EVAL/{first_file.relative_to(folder.root)}"
         remedy = (
             "the judge's own mean stands, uncorrected. To correct it, label a draw of this model's "
             f"answers (rubric-judge label TASKS {path} --out LABELS) and calibrate on them"
         )
         return row(refused=f"{error}; {remedy}")
-    known = set(hashes)
-    others = [pair for pair in calibration.reward.pairs if pair.answer not in known]
+    of_this_model = set(hashes)
+    others = [
+        pair for pair in calibration.reward.pairs if pair.answer not in of_this_model
+    ]
     return row(
         labelled=corrected.labelled,
         population=errors_elsewhere(values, others, own),
@@ -295,6 +300,7 @@ def _judge_pair(
 def _order(
     measured: Mapping[tuple[str, str], Measured], models: Sequence[str], judge: str
 ) -> list[str]:
+    """Return the models in the order of their mean reward by a judge, the lowest first."""
     means = {
         model: present_mean(chain.from_iterable(measured[model, judge].values_NK))
         or 0.0

@@ -49,7 +49,7 @@ def read_benchmarks(folder: EvalFolder, run: EvalRun, edits: Edits) -> list[Meas
 
 
 class _Prompts:
-    """Prompts of the evaluation, which its items are checked against."""
+    """Prompts of the evaluation: items are checked against them, as files may have been edited."""
 
     def __init__(self, folder: EvalFolder, edits: Edits) -> None:
         self._edits = edits
@@ -65,7 +65,13 @@ class _Prompts:
     def check(
         self, path: Path, rows: Sequence[tuple[int, ItemRow]], sha256: str
     ) -> None:
-        """Note rows that contradict the questions or themselves."""
+        """Note rows that contradict the questions or themselves.
+
+        Args:
+            path: the file of items.
+            rows: its rows, each with its line.
+            sha256: hash of the items that the manifest names.
+        """
         if not self._texts:
             return
         for line, row in rows:
@@ -93,6 +99,7 @@ def _read(
     model: ModelEntry,
     prompts: _Prompts,
 ) -> Measured:
+    """Read one model's items of a benchmark, seed by seed, and measure them."""
     questions = run.questions[benchmark]
     rows_S: list[list[ItemRow]] = []
     for seed in run.seeds:
@@ -125,16 +132,17 @@ def has_items(folder: EvalFolder, run: EvalRun, *, model: str) -> bool:
 
 def protocol(run: EvalRun, benchmark: str) -> str:
     """Return decoding and template, which scores must share to be comparable, as JSON."""
-    protocol = run.decoding.model_dump(mode="json")
-    protocol["max_tokens"] = run.max_tokens.get(benchmark, run.decoding.max_tokens)
-    protocol["stop"] = list(run.stops.get(benchmark, run.decoding.stop))
-    protocol["template"] = run.templates.get(benchmark, run.template)
-    return json.dumps(protocol, sort_keys=True)
+    settings = run.decoding.model_dump(mode="json")
+    settings["max_tokens"] = run.max_tokens.get(benchmark, run.decoding.max_tokens)
+    settings["stop"] = list(run.stops.get(benchmark, run.decoding.stop))
+    settings["template"] = run.templates.get(benchmark, run.template)
+    return json.dumps(settings, sort_keys=True)
 
 
 def _measured(
     run: EvalRun, benchmark: str, model: ModelEntry, rows_S: Sequence[Sequence[ItemRow]]
 ) -> Measured:
+    """Make the values of a model on a benchmark out of its items, one list for each seed."""
     first = rows_S[0]
     ids = tuple(row.item_id for row in first)
     groups = tuple(row.group for row in first)
@@ -144,7 +152,7 @@ def _measured(
         tuple(None if row.correct is None else float(row.correct) for row in row_S)
         for row_S in zip(*rows_S, strict=True)
     )
-    known = benchmark_of(benchmark)
+    known_benchmark = benchmark_of(benchmark)
     return Measured(
         measure=Measure.ACCURACY,
         benchmark=benchmark,
@@ -152,7 +160,7 @@ def _measured(
         fingerprint=model.fingerprint,
         prompt_form=model.prompt_form,
         protocol=protocol(run, benchmark),
-        chance=known.chance if known else None,
+        chance=known_benchmark.chance if known_benchmark else None,
         ids=ids,
         clusters=ids,
         prompts=tuple(row.prompt_sha256 for row in first),
@@ -229,7 +237,7 @@ def _row(
     average_delta = None
     if name != base:
         pairs = zip(by_model[base], by_model[name], strict=True)
-        average_delta = present_mean(_delta(first, second) for first, second in pairs)
+        average_delta = present_mean(_delta(first, own) for first, own in pairs)
     return TransferRow(
         model=name,
         cells=cells,
@@ -238,6 +246,7 @@ def _row(
     )
 
 
-def _delta(a: Measured, b: Measured) -> float | None:
-    pairs = zip(a.means_N, b.means_N, strict=True)
-    return present_mean(y - x for x, y in pairs if x is not None and y is not None)
+def _delta(base: Measured, model: Measured) -> float | None:
+    """Return the mean difference from the base over items that both answered."""
+    pairs = zip(base.means_N, model.means_N, strict=True)
+    return present_mean(b - a for a, b in pairs if a is not None and b is not None)

@@ -102,13 +102,13 @@ def processes_of(folder: Path) -> list[int]:
     """
     import psutil  # comes with OpenRLHF, without which nothing is run
 
-    pids: list[int] = []
+    numbers: list[int] = []
     for process in psutil.process_iter():
         # It may have ended, or be another user's.
         with contextlib.suppress(psutil.Error):
             if process.pid != os.getpid() and _uses(process, folder):
-                pids.append(process.pid)
-    return pids
+                numbers.append(process.pid)
+    return numbers
 
 
 def end_processes(folder: Path) -> int:
