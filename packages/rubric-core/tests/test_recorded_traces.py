@@ -91,6 +91,25 @@ def test_what_is_no_trajectory_is_said_by_its_shape(
     assert "SECRET" not in str(caught.value)
 
 
+def test_calls_of_messages_that_are_named_as_items_are_read() -> None:
+    call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    message = {"type": "message", "role": "assistant", "content": "a"}
+
+    read = recorded_trace([{**message, "tool_calls": [call]}], cut=True)
+
+    assert read.format == "messages"
+    assert [made.text for made in read.trace.turns[0].calls] == ["f({})"]
+
+
+def test_calls_in_a_message_among_items_are_not_left_out() -> None:
+    call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    message = {"role": "assistant", "content": "a", "tool_calls": [call]}
+    item = {"type": "function_call", "call_id": "d", "name": "g", "arguments": "{}"}
+
+    with pytest.raises(SchemaError, match="has `tool_calls`, as chat messages do"):
+        recorded_trace([item, message], cut=True)
+
+
 def test_an_episode_of_several_agents_is_refused() -> None:
     episode: dict[str, Any] = {"task": {}, "traces": [{"nodes": NODES}] * 2}
 

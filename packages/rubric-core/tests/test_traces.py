@@ -424,6 +424,78 @@ def test_an_image_is_named_where_a_tool_shows_one() -> None:
     assert trace.steps[1].text == "See:\n[image_url]"
 
 
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (42, "42"),
+        (0, "0"),
+        (False, "false"),
+        ({"degrees": 4}, '{"degrees": 4}'),
+        ([{"degrees": 4}, 5], '{"degrees": 4}\n5'),
+        (None, ""),
+    ],
+)
+def test_what_a_tool_returns_is_kept_where_it_is_no_text(
+    value: object, text: str
+) -> None:
+    call = {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"}
+    output = {"type": "function_call_output", "call_id": "c1", "output": value}
+
+    chat = chat_trace([CALLS, {**RESULT, "content": value}, END])
+    items = responses_trace([call, output])
+
+    assert [chat.steps[1].text, items.steps[1].text] == [text, text]
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [({"output": 0}, "0"), ({"output": None, "error": "no route"}, "no route")],
+)
+def test_a_hosted_call_keeps_what_it_returned(
+    fields: dict[str, object], text: str
+) -> None:
+    trace = responses_trace([{"type": "mcp_call", "id": "c", "name": "f", **fields}])
+
+    assert trace.steps[1].text == text
+
+
+@pytest.mark.parametrize("observation", ["4 degrees", [{"content": "4 degrees"}], 4])
+def test_an_observation_of_another_shape_is_not_left_out(observation: object) -> None:
+    step = {"source": "agent", "message": "Look.", "observation": observation}
+
+    with pytest.raises(SchemaError, match=r"steps\.0\.observation is of the type"):
+        atif_trace({"schema_version": "ATIF-v1.5", "steps": [step]})
+
+
+@pytest.mark.parametrize("kind", [["text"], {"a": 1}])
+def test_a_type_that_is_no_name_is_refused_as_one_that_is_not_known(
+    kind: object,
+) -> None:
+    part = {"role": "assistant", "content": [{"type": kind, "image": "i"}]}
+
+    with pytest.raises(SchemaError, match=r"content\.0 is of the kind"):
+        chat_trace([part])
+    with pytest.raises(SchemaError, match=r"output\.0 is an item of the type"):
+        responses_trace([{"type": kind}])
+
+
+def test_an_error_shows_the_beginning_of_an_id() -> None:
+    result = {**RESULT, "tool_call_id": "c" * 100 + "SECRET"}
+
+    with pytest.raises(SchemaError, match="is the result of a tool call 'ccc") as error:
+        chat_trace([CALLS, result, END])
+    assert "SECRET" not in str(error.value)
+
+
+def test_a_call_of_openais_first_form_counts_beside_an_empty_list() -> None:
+    call = {"name": "f", "arguments": "{}"}
+    message: dict[str, object] = {"role": "assistant", "content": "a", "tool_calls": []}
+
+    trace = chat_trace([{**message, "function_call": call}], cut=True)
+
+    assert [made.text for made in trace.turns[0].calls] == ["f({})"]
+
+
 def test_a_damaged_record_of_verifiers_is_refused() -> None:
     node = {"parent": 7, "message": END, "sampled": True}
 

@@ -12,6 +12,9 @@ from rubric_core.schema.answer import Answer, Thought
 from rubric_core.schema.judged import TOOL_USE
 from rubric_core.schema.sealed import Count, Hidden, Identifier, Many, Sealed, Text
 
+_ID_CHARS = 80
+"""Characters of an id that an error shows; those of OpenAI have some 30."""
+
 
 class ToolCall(Sealed):
     """A call of a tool, as the policy wrote it."""
@@ -70,6 +73,11 @@ class TraceStep(Sealed):
         return self
 
 
+def _shown(call_id: str) -> str:
+    """Return an id as an error shows it, of which a damaged one may hold anything."""
+    return repr(call_id if len(call_id) <= _ID_CHARS else f"{call_id[:_ID_CHARS]}…")
+
+
 def _matched(steps: Sequence[TraceStep], *, cut: bool) -> None:
     """Refuse calls without a result, and results without a call.
 
@@ -82,9 +90,9 @@ def _matched(steps: Sequence[TraceStep], *, cut: bool) -> None:
         if step.role == "tool" and step.call_id:
             if step.call_id not in open_calls:
                 raise ValueError(
-                    f"steps.{number} is the result of a tool call {step.call_id!r} that no step "
-                    "before it makes, or that has its result: give the trace whole, with the "
-                    "assistant's `tool_calls`"
+                    f"steps.{number} is the result of a tool call "
+                    f"{_shown(step.call_id)} that no step before it makes, or that has its "
+                    "result: give the trace whole, with the assistant's `tool_calls`"
                 )
             del open_calls[step.call_id]
         counts = Counter(call.id for call in step.calls)
@@ -92,14 +100,14 @@ def _matched(steps: Sequence[TraceStep], *, cut: bool) -> None:
         for call_id, count in counts.items():
             if count > 1 or call_id in open_calls:
                 raise ValueError(
-                    f"steps.{number} makes a tool call {call_id!r} while another one of this id "
-                    "has no result: give each call an id of its own"
+                    f"steps.{number} makes a tool call {_shown(call_id)} while another "
+                    "one of this id has no result: give each call an id of its own"
                 )
             open_calls[call_id] = number
     for call_id, number in open_calls.items():
         if number < last_reply or not cut:
             raise ValueError(
-                f"steps.{number} makes a tool call {call_id!r} that has no result: give the "
+                f"steps.{number} makes a tool call {_shown(call_id)} that has no result: give the "
                 "tool's message, or say `cut` if the last turn was cut before it"
             )
 

@@ -54,7 +54,7 @@ def atif_trace(
 def _steps(
     step: Mapping[str, object], place: int, thoughts: Thoughts
 ) -> list[TraceStep]:
-    results = _results(step)
+    results = _results(step, place)
     source = step.get("source")
     match source:
         case "agent":
@@ -101,10 +101,16 @@ def _calls(step: Mapping[str, object], linked: set[str]) -> list[ToolCall]:
     return calls
 
 
-def _results(step: Mapping[str, object]) -> list[TraceStep]:
+def _results(step: Mapping[str, object], place: int) -> list[TraceStep]:
     observation = step.get("observation")
-    if not isinstance(observation, Mapping):
+    if observation is None:
         return []
+    if not isinstance(observation, Mapping):
+        raise SchemaError(
+            f"steps.{place}.observation is of the type {type(observation).__name__}, and what "
+            "tools returned would be left out: write an object with `results`",
+            field=f"steps.{place}.observation",
+        )
     results = cast("Mapping[str, object]", observation).get("results")
     return [
         TraceStep(

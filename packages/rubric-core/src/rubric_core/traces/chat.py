@@ -9,6 +9,7 @@ from rubric_core.schema.answer import Answer, Thoughts
 from rubric_core.schema.trace import Role, ToolCall, Trace, TraceStep
 from rubric_core.traces.messages import (
     answer_in,
+    listed,
     message_text,
     messages_in,
     parts_of,
@@ -110,24 +111,29 @@ def reply_step(
 
 
 def seen_text(message: Mapping[str, object], field: str = "content") -> str:
-    """Return the text of a user's or a tool's message; what is no text is named in brackets."""
-    content = message.get(field)
+    """Return the text of a user's or a tool's message; what is no text is named in brackets.
+
+    What else JSON holds, such as the number that a tool returned, is its text there.
+    """
+    content = listed(message.get(field))
     if not isinstance(content, str) and isinstance(content, Sequence):
         parts = cast("Sequence[object]", content)
         return readable("\n".join(map(_seen_part, parts)))
-    if isinstance(content, Mapping):
-        return readable(json.dumps(content, ensure_ascii=False, default=str))
-    return message_text({"content": content})
+    if content is None or isinstance(content, str):
+        return readable(content or "")
+    return readable(json.dumps(content, ensure_ascii=False, default=str))
 
 
 def _seen_part(part: object) -> str:
     if isinstance(part, str):
         return part
-    if not isinstance(part, Mapping):
-        return f"[{type(part).__name__}]"
-    fields = cast("Mapping[str, object]", part)
+    fields = cast("Mapping[str, object]", part if isinstance(part, Mapping) else {})
     text = fields.get("text")
-    return text if isinstance(text, str) else f"[{fields.get('type', 'part')}]"
+    if isinstance(text, str):
+        return text
+    if "type" in fields:
+        return f"[{str(fields['type'])[:40]}]"
+    return json.dumps(part, ensure_ascii=False, default=str)  # what a tool returned
 
 
 def arguments_text(arguments: object) -> str:
@@ -220,13 +226,13 @@ def _calls(
     message: Mapping[str, object], ids: _CallIds, *, place: int
 ) -> list[ToolCall]:
     """Return the calls in an assistant's message."""
-    listed = message.get("tool_calls")
-    if listed is None and message.get("function_call"):
-        listed = [message["function_call"]]  # as OpenAI wrote one before it had several
-    if listed is None:
+    made = listed(message.get("tool_calls"))
+    if made in (None, []) and message.get("function_call"):
+        made = [message["function_call"]]  # as OpenAI wrote one before it had several
+    if made is None:
         return []
     calls: list[ToolCall] = []
-    for number, item in enumerate(messages_in(listed, role="tool_calls")):
+    for number, item in enumerate(messages_in(made, role="tool_calls")):
         # OpenAI keeps name and arguments in `function` or `custom`, other stacks beside the id.
         inner = item.get("function") or item.get("custom") or item
         fields = cast(

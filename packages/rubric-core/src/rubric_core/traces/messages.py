@@ -18,23 +18,24 @@ _THOUGHT_FIELDS = (
     "thinking_blocks",  # of routers
 )
 """Fields of a message that hold its thought, apart from the content."""
-_THOUGHT_PARTS = {
+# Tuples, which a type can be looked up in that has no hash, as a damaged file may hold.
+_THOUGHT_PARTS = (
     "thinking",
     "redacted_thinking",
     "reasoning",
     "reasoning_text",
     "reasoning_content",
     "summary_text",
-}
+)
 """Types of the parts of a content, or of the items of an output, that are no answer."""
-_EMPTY_PARTS = {
+_EMPTY_PARTS = (
     "text",
     "output_text",
     "tool_use",
     "tool_call",
     "function_call",
     "server_tool_use",
-}
+)
 """Types of the parts of a content that may be without a text: texts, and calls of tools."""
 _TEXTS = ("text", "thinking", "reasoning", "content", "summary")
 

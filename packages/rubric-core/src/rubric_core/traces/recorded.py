@@ -40,11 +40,11 @@ def format_of(trajectory: object) -> TraceFormat | None:
     if isinstance(value, Mapping):
         return _format_of_fields(cast("Mapping[str, object]", value))
     items = _mappings(value)
-    if any(map(_is_item, items)):
+    are_messages = bool(items) and all("role" in item for item in items)
+    # Some stacks give each message the type `message`, which is one of items too.
+    if any(map(_is_item, items)) and not (are_messages and any(map(_calls, items))):
         return "responses"
-    if items and all("role" in item for item in items):
-        return "messages"
-    return None
+    return "messages" if are_messages else None
 
 
 def _format_of_fields(fields: Mapping[str, object]) -> TraceFormat | None:
@@ -158,6 +158,11 @@ def _answered(
 def _is_item(fields: Mapping[str, object]) -> bool:
     kind = fields.get("type")
     return isinstance(kind, str) and (kind in _ITEMS or kind.endswith("_call_output"))
+
+
+def _calls(message: Mapping[str, object]) -> bool:
+    """Return whether a message calls a tool, or is its result, as only chat messages do."""
+    return bool(message.get("tool_calls")) or message.get("role") == "tool"
 
 
 def _shape(trajectory: object) -> str:

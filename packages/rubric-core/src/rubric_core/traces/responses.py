@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping
-from typing import cast
 
 from rubric_core.errors import SchemaError
 from rubric_core.schema.answer import Thoughts
@@ -76,17 +75,24 @@ def _added(reply: _Reply, item: Mapping[str, object]) -> bool:
     kind = item.get("type")
     if kind == _THOUGHTS:
         reply.thoughts.append(item)
-    elif kind in _CALLS:
-        arguments = item.get(_CALLS[cast("str", kind)])
+    elif isinstance(kind, str) and kind in _CALLS:
+        arguments = item.get(_CALLS[kind])
         reply.calls.append(_call(item, str(item.get("call_id") or ""), arguments))
     elif kind == _HOSTED:
         call_id = str(item.get("id") or f"{_HOSTED}_{len(reply.calls)}")
         reply.calls.append(_call(item, call_id, item.get("arguments")))
-        text = item.get("output") or item.get("error") or ""
+        texts = (item.get(name) for name in ("output", "error"))
+        text = next((text for text in texts if text not in (None, "")), None)
         reply.results.append(
             TraceStep(role="tool", text=arguments_text(text), call_id=call_id)
         )
     elif item.get("role") == "assistant":
+        if item.get("tool_calls"):
+            raise SchemaError(
+                "an item of the assistant has `tool_calls`, as chat messages do, beside items of "
+                "the Responses API: write each call as an item `function_call`",
+                field="tool_calls",
+            )
         reply.texts.append(reply_text(item))
     else:
         return False
