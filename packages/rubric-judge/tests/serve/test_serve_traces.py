@@ -7,7 +7,10 @@ import httpx
 import pytest
 
 from rubric_core import JudgeView, Task
+from rubric_core.traces import TraceViews
 from rubric_judge import LexicalJudge
+from rubric_judge.quality.trajectories import views_of
+from rubric_judge.serve import openrlhf, service
 from rubric_judge.testing import ScriptedJudge
 
 Serving = Callable[..., Any]
@@ -172,3 +175,42 @@ def test_openapi_describes_a_trajectory(client: httpx.Client) -> None:
     response = schemas["TaskItem"]["properties"]["response"]
     assert "messages with tool calls" in str(response)
     assert "TraceRecord" in schemas
+
+
+@pytest.mark.parametrize("copies", [1, 3])
+def test_too_many_turns_are_refused_before_their_views_are_made(
+    serving: Serving, task: Task, monkeypatch: pytest.MonkeyPatch, copies: int
+) -> None:
+    views_made = 0
+
+    def counted(*args: Any) -> TraceViews:
+        nonlocal views_made
+        views_made += 1
+        return views_of(*args)
+
+    monkeypatch.setattr(service, "views_of", counted)
+    turns = 12 // copies
+    trace = [{"role": "assistant", "content": f"Step {n}."} for n in range(turns)]
+    item = {"task_id": task.task_id, "response": trace}
+    with serving(ScriptedJudge(_good), max_items=10) as client:
+        answer = client.post("/v1/judge", json={"items": [item] * copies})
+
+    assert answer.status_code == 413
+    assert answer.json()["error"]["kind"] == "too_many_items"
+    assert views_made < copies
+
+
+def test_openrlhfs_trajectory_with_too_many_turns_is_refused(
+    serving: Serving, task: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(openrlhf, "views_in", None)
+    trace = [{"role": "assistant", "content": f"Step {n}."} for n in range(12)]
+    body = {
+        "query": [trace],
+        "prompts": [[{"role": "user", "content": task.question}]],
+        "labels": [task.task_id],
+    }
+    with serving(ScriptedJudge(_good), max_items=10) as client:
+        answer = client.post("/get_reward", json=body)
+
+    assert answer.status_code == 413

@@ -226,13 +226,15 @@ def _calls(
     message: Mapping[str, object], ids: _CallIds, *, place: int
 ) -> list[ToolCall]:
     """Return the calls in an assistant's message."""
-    made = listed(message.get("tool_calls"))
-    if made in (None, []) and message.get("function_call"):
-        made = [message["function_call"]]  # as OpenAI wrote one before it had several
-    if made is None:
+    entries = listed(message.get("tool_calls"))
+    if entries in (None, []) and message.get("function_call"):
+        entries = [
+            message["function_call"]
+        ]  # as OpenAI wrote one before it had several
+    if entries is None:
         return []
     calls: list[ToolCall] = []
-    for number, item in enumerate(messages_in(made, role="tool_calls")):
+    for number, item in enumerate(messages_in(entries, role="tool_calls")):
         # OpenAI keeps name and arguments in `function` or `custom`, other stacks beside the id.
         inner = item.get("function") or item.get("custom") or item
         fields = cast(

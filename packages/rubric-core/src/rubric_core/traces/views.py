@@ -263,12 +263,7 @@ class _Cutter:
         if judges is None:
             yield _Cut(self._last, None)
         elif judges == EVERY_TURN:
-            spoken = [
-                number
-                for number, own in enumerate(self._turns, 1)
-                if own.text.strip() or not own.calls
-            ]
-            for number in spoken or range(1, len(self._turns) + 1):
+            for number in each_turn(self._trace):
                 yield self._turn(number)
         elif judges == TOOL_USE:
             yield _tool_use(self._trace)
@@ -299,6 +294,19 @@ class _Cutter:
             if begins:
                 parts += _parts(step, len(begins), judged=False)
         return parts, begins
+
+
+def each_turn(trace: Trace) -> Sequence[int]:
+    """Return the turns that `every_turn` judges one by one: those that do not only call tools.
+
+    Each is shown with all before it, so that the views take memory by the square of their number.
+    """
+    spoken = [
+        number
+        for number, own in enumerate(trace.turns, 1)
+        if own.text.strip() or not own.calls
+    ]
+    return spoken or range(1, len(trace.turns) + 1)
 
 
 def full_excerpt(trace: Trace) -> Excerpt:

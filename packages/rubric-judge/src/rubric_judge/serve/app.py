@@ -108,10 +108,10 @@ def _add_judging(
     ) -> schemas.JudgeResponse:
         """Judge a batch of responses."""
         service.check_items(len(body.items))
-        submitted = [
+        submitted = service.collected(
             _submitted(service, item, position)
             for position, item in enumerate(body.items)
-        ]
+        )
         rows = await service.judge_submitted(submitted, gone=lambda: _gone(request))
         return schemas.JudgeResponse(
             results=tuple(

@@ -1,6 +1,6 @@
 """OpenRLHF's remote reward over HTTP: the same labels, responses and logs as its adapter's."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import cast
 
 from rubric_core import ConfigError, Outcome, SchemaError
@@ -24,7 +24,8 @@ def reward_submitted(service: JudgeService, request: RewardRequest) -> list[Subm
 
     Raises:
         RefusedError: lists of different lengths, a query that does not start with its prompt, a
-            trajectory that is not read, or a label that names no task.
+            trajectory that is not read, or a label that names no task; or trajectories with too
+            many parts to judge.
     """
     lengths = {len(request.query), len(request.prompts), len(request.labels)}
     if len(lengths) > 1:
@@ -34,14 +35,19 @@ def reward_submitted(service: JudgeService, request: RewardRequest) -> list[Subm
             field="labels",
         )
     service.check_items(len(request.query))
-    submitted: list[Submitted] = []
+    return service.collected(_each_submitted(service, request))
+
+
+def _each_submitted(
+    service: JudgeService, request: RewardRequest
+) -> Iterator[Submitted]:
     rows = zip(request.query, request.prompts, request.labels, strict=True)
     for position, (query, prompt, label) in enumerate(rows):
         try:
             if isinstance(query, str):
-                submitted.append(_of_text(service, query, prompt, label))
+                yield _of_text(service, query, prompt, label)
             else:
-                submitted.append(_of_trajectory(service, query, prompt, label))
+                yield _of_trajectory(service, query, prompt, label)
         except ConfigError:
             # Its message holds the label, which may be anything where `label_key` is wrong.
             raise RefusedError(
@@ -55,7 +61,6 @@ def reward_submitted(service: JudgeService, request: RewardRequest) -> list[Subm
             raise RefusedError(
                 "invalid_request", str(error), field=f"{field}.{position}"
             ) from None
-    return submitted
 
 
 def _of_text(
@@ -92,6 +97,7 @@ def _of_trajectory(
     view = service.tasks.view(
         label_row(label), prompt=asked, response=read.trace.answer
     )
+    service.check_turns(view.rubric, read.trace)
     return Submitted(0, views_in(view, read), read)
 
 

@@ -1,15 +1,17 @@
 """The service behind the endpoints: the pool, the tasks, the queue and the counts."""
 
 import math
-from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 
 import anyio
 
-from rubric_core import JudgeResult, JudgeView, SchemaError, Task, answer_of
+from rubric_core import JudgeResult, JudgeView, Rubric, SchemaError, Task, answer_of
+from rubric_core.schema.judged import EVERY_TURN
 from rubric_core.schema.task import TaskRow
+from rubric_core.schema.trace import Trace
 from rubric_core.traces.recorded import recorded_trace
-from rubric_core.traces.views import answer_view
+from rubric_core.traces.views import answer_view, each_turn
 from rubric_judge.adapters.rows import TaskSource
 from rubric_judge.errors import JudgeSetupError
 from rubric_judge.pool.pool import JudgePool
@@ -71,6 +73,16 @@ class JudgeService:
                 "taken: send several requests",
             )
 
+    def check_turns(self, rubric: Rubric, trace: Trace) -> None:
+        """Refuse a trajectory with too many parts to judge, before they are made.
+
+        Raises:
+            RefusedError: a criterion judges every turn, of which there are more than the
+                configuration allows.
+        """
+        if any(criterion.judges == EVERY_TURN for criterion in rubric):
+            self.check_items(len(each_turn(trace)))
+
     def task(self, task_id: str, *, field: str) -> Task:
         """Return one of the server's tasks.
 
@@ -118,11 +130,26 @@ class JudgeService:
                 view = task.judge_view(answer_of(response, self.config.thoughts))
                 return Submitted(0, answer_view(view))
             read = recorded_trace(response, thoughts=self.config.thoughts, cut=True)
+            self.check_turns(task.rubric, read.trace)
             return Submitted(0, views_of(task, read), read)
         except SchemaError as error:
             raise schemas.RefusedError(
                 "invalid_request", str(error), field=field
             ) from None
+
+    def collected(self, submitted: Iterable[Submitted]) -> list[Submitted]:
+        """Return all that one request submits.
+
+        Raises:
+            RefusedError: the trajectories have too many parts to judge, before all are read.
+        """
+        items: list[Submitted] = []
+        parts = 0
+        for item in submitted:
+            items.append(item)
+            parts += len(item.views.parts)
+            self.check_items(parts)
+        return items
 
     async def judge_submitted(
         self, submitted: Sequence[Submitted], *, gone: Callable[[], Awaitable[None]]
@@ -134,10 +161,9 @@ class JudgeService:
             gone: as in `judge`.
 
         Raises:
-            RefusedError: as `judge`; or the trajectories have too many parts to judge.
+            RefusedError: as `judge`.
         """
         views = views_of_all(submitted)
-        self.check_items(len(views))
         return judged_rows(submitted, await self.judge(views, gone=gone))
 
     async def judge(
