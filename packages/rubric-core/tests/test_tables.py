@@ -8,6 +8,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -21,9 +23,12 @@ from rubric_core.formats import (
     columns,
     import_tasks,
     is_penalty,
+    tables,
 )
 from rubric_core.formats.columns import PARTS
 from rubric_core.formats.draft import NO_PASSAGE
+from rubric_core.formats.tables import read_table
+from rubric_core.formats.totals import sums_column
 
 HEAD = "question,criterion,weight"
 NO_ID = (
@@ -122,6 +127,14 @@ def test_a_decimal_comma_is_one_where_semicolons_separate(write: Write) -> None:
     error = _fails(write('question,criterion,weight\nQ?,a,"0,5"\n'))
     assert ":2: the weight of row 2 is '0,5', which is no number" in error
     assert "decimal comma is read only where semicolons" in error
+
+
+def test_a_point_of_thousands_is_not_read_as_a_decimal_one(write: Write) -> None:
+    error = _fails(write("question;criterion;weight\nQ?;a;1.500\n"))
+    assert "is '1.500', in which the point may be one of thousands" in error
+
+    ((found,), _) = _read(write("question,criterion,weight\nQ?,a,1.500\n"))
+    assert found.task.rubric.total_weight == 1.5
 
 
 def test_a_column_is_what_the_user_says(write: Write) -> None:
@@ -326,6 +339,48 @@ def test_a_formula_that_adds_up_its_column_is_a_total(tmp_path: Path) -> None:
 
     assert [c.description for c in found.task.rubric] == ["a", "b", "c"]
     assert "not read, for it is a total and no criterion: row 4" in notes
+
+
+@pytest.mark.parametrize(
+    ("formula", "is_total"),
+    [
+        ("=C2+C3", True),
+        ("=+SUM($C$2:$C$3)", True),
+        ("=SUM(C2, C3)", True),
+        ("=SUBTOTAL(109, C2:C3)", True),
+        ("=SUM(C2:C3)/2", False),
+        ("=SUM(C2:C3)*2", False),
+        ("=SUM(C2:C3,D2)", False),
+        ("=2*C2+C3", False),
+    ],
+)
+def test_a_formula_is_a_total_if_it_is_a_sum_and_no_more(
+    formula: str, *, is_total: bool
+) -> None:
+    assert sums_column(formula, "C") is is_total
+
+
+def test_a_long_table_takes_steps_by_its_length(write: Write) -> None:
+    def steps(count: int) -> int:
+        rows = "".join(f"i{n},Q{n}?,c{n},1\n" for n in range(count))
+        path = write(f"question id,question,criterion,weight\n{rows}")
+        lines = 0
+        notes: list[str] = []
+
+        def trace(frame: FrameType, event: str, _: object) -> Any:
+            nonlocal lines
+            lines += event == "line"
+            return trace if frame.f_code.co_filename == tables.__file__ else None
+
+        before = sys.gettrace()
+        sys.settrace(trace)
+        try:
+            assert len(list(read_table(path, ImportOptions(), notes.append))) == count
+        finally:
+            sys.settrace(before)
+        return lines
+
+    assert steps(400) < 2.5 * steps(200)
 
 
 def test_criteria_without_ids_are_said_to_be_counted_together(write: Write) -> None:
@@ -558,6 +613,24 @@ def _workbook(path: Path, *, merged: bool = False) -> Path:
     book["Other"].append(["b", ICE])
     book.save(path)
     return path
+
+
+def test_what_a_workbook_hides_is_said_to_be_read(tmp_path: Path) -> None:
+    openpyxl = pytest.importorskip("openpyxl")
+    path = _workbook(tmp_path / "rubrics.xlsx")
+    book = openpyxl.load_workbook(path)
+    page = book["Physics"]
+    for row in (1, 3, 4):  # the names of the columns, and a row without a cell
+        page.row_dimensions[row].hidden = True
+    page.sheet_state = "hidden"
+    book.active = book["Other"]
+    book.save(path)
+
+    ((found,), notes) = _read(path)
+
+    assert len(found.task.rubric) == 2
+    assert "sheet 'Physics' is read, which the workbook hides" in notes
+    assert "read like the others, though the workbook hides it: row 3" in notes
 
 
 @pytest.mark.parametrize("merged", [False, True])

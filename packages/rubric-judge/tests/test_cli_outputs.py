@@ -188,3 +188,26 @@ def test_an_option_that_is_none_ends_with_status_2_on_stderr(
     assert run("score").returncode == 2
     assert capsys.readouterr().out == ""
     assert not endpoint.calls
+
+
+@pytest.mark.parametrize(
+    ("target", "problem"),
+    [
+        ("away/judged.jsonl", "there is no folder {here}/away: create it"),
+        ("link.jsonl", "a link that leads back to itself: write elsewhere"),
+    ],
+)
+def test_a_link_that_leads_nowhere_is_said(
+    endpoint: FakeEndpoint,
+    tmp_path: Path,
+    run: Callable[..., Run],
+    target: str,
+    problem: str,
+) -> None:
+    (tmp_path / "link.jsonl").symlink_to(target)
+
+    done = run(*COMMANDS["score"], "link.jsonl")
+
+    assert (done.returncode, len(endpoint.calls)) == (2, 0)
+    expected = problem.format(here=tmp_path.resolve())
+    assert f"--out link.jsonl: {expected}" in " ".join(done.stderr.split())

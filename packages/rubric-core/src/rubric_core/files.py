@@ -294,7 +294,7 @@ def replacing(path: Path) -> Generator[BinaryIO]:
         OSError: it cannot be written, or is a named pipe that nobody reads.
     """
     is_file = path.is_file() or not path.exists()
-    target = path.resolve()
+    target = resolved(path)
     temporary = _temporary(target)
     try:
         with temporary.open("xb") if is_file else _open_to_write(path) as file:
@@ -325,7 +325,7 @@ def check_writable(path: Path, *, makes_folders: bool = False) -> None:
     """
     if path.exists() and not path.is_file():
         return
-    highest = path.resolve()
+    highest = resolved(path)
     while makes_folders and not highest.parent.exists():
         highest = highest.parent
     temporary = _temporary(highest)
@@ -335,6 +335,19 @@ def check_writable(path: Path, *, makes_folders: bool = False) -> None:
     except OSError as error:
         error.filename = str(path)
         raise
+
+
+def resolved(path: Path) -> Path:
+    """Return the place that a path leads to through links, which need not be there.
+
+    Raises:
+        OSError: a link leads back to itself.
+    """
+    try:
+        return path.resolve()
+    except RuntimeError:  # pathlib's, up to Python 3.12
+        text = "a link that leads back to itself"
+        raise OSError(errno.ELOOP, text, str(path)) from None
 
 
 def _temporary(path: Path) -> Path:

@@ -12,7 +12,7 @@ from io import StringIO
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
-from xml.etree.ElementTree import ParseError
+from xml.etree.ElementTree import ParseError, iterparse
 
 from rubric_core.errors import ConfigError, RubricFileError, needing_extra
 from rubric_core.files import open_file, read_file
@@ -77,6 +77,10 @@ class Sheet(NamedTuple):
     """Clauses on cells that should have a value and have none."""
     sums: frozenset[Place] = frozenset()
     """Cells whose formula adds up others of their column."""
+    hidden: frozenset[int] = frozenset()
+    """Rows, from 0, that the workbook does not show, as below a filter."""
+    is_hidden: bool = False
+    """Whether the workbook does not show the sheet."""
 
 
 def read_sheet(path: Path, sheet: str | None = None) -> Sheet:
@@ -198,6 +202,8 @@ def _workbook_sheet(path: Path, sheet: str | None) -> Sheet:
         name = names[0] if sheet is None else sheet
         try:
             cells = _cells(book, name)
+            hidden = frozenset(_hidden_rows(book[name]))
+            is_hidden = book[name].sheet_state != "visible"
             file.seek(0)
             formulas = _formulas(openpyxl.load_workbook(file, read_only=True), name)
         except _BROKEN as error:
@@ -210,6 +216,8 @@ def _workbook_sheet(path: Path, sheet: str | None) -> Sheet:
         others=others,
         faults=dict(_faults(cells, formulas)),
         sums=frozenset(place for place, adds_up in formulas.items() if adds_up),
+        hidden=hidden,
+        is_hidden=is_hidden,
     )
 
 
@@ -217,6 +225,19 @@ def _cells(book: Any, name: str) -> list[Sequence[Any]]:
     page = book[name]
     page.reset_dimensions()  # some programs write sizes that are too small
     return list(page.iter_rows())
+
+
+def _hidden_rows(page: Any) -> Iterator[int]:
+    """Yield the rows that are not shown, which openpyxl's reader of rows does not tell."""
+    row = -1
+    with page._get_source() as source:  # noqa: SLF001  # nothing public has its place
+        for _, element in iterparse(source):  # noqa: S314  # as openpyxl does
+            if not element.tag.endswith("}row"):
+                continue
+            row = int(element.get("r", row + 2)) - 1
+            if element.get("hidden") in ("1", "true"):
+                yield row
+            element.clear()
 
 
 def _formulas(book: Any, name: str) -> dict[Place, bool]:

@@ -28,6 +28,8 @@ from rubric_core.schema.kinds import CriterionKind
 
 _NUMBER = re.compile(r"([+-]?(?:\d+(?:\.\d*)?|\.\d+))\s*(%?)")
 _COMMA_NUMBER = re.compile(r"([+-]?(?:\d+(?:[.,]\d*)?|[.,]\d+))\s*(%?)")
+_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}\.\d{3}\s*%?")
+"""A number that is a thousand times larger where commas are the decimal marks."""
 _LIST = re.compile(r"\[\s*[\[{\"']|\{\s*[\"']")
 """The beginning of a list or an object, as JSON and Python write them."""
 _UNREAD = "read by nothing here: `--column PART=NAME` says what it is"
@@ -117,6 +119,8 @@ def _header_notes(sheet: Sheet, header: Header) -> Iterator[str]:
     if sheet.others:
         listed = ", ".join(map(repr, sheet.others))
         yield f"sheet {sheet.name!r} is read; not read: {listed} (--sheet NAME)"
+    if sheet.is_hidden:
+        yield f"sheet {sheet.name!r} is read, which the workbook hides"
     if header.row:
         yield f"row {header.row + 1} names the columns; what is above it is not read"
     for part, columns in header.columns.items():
@@ -151,6 +155,7 @@ class _Reader:
             RubricFileError: the header stands in the table again.
         """
         groups: dict[str, _Group] = {}
+        groups_by_id: dict[str, _Group] = {}
         current: _Group | None = None
         names = self.sheet.rows[self.header.row]
         section = ""
@@ -173,7 +178,7 @@ class _Reader:
                 current = groups[f"\0{number}"] = _Group(number, "", "", error=unknown)
                 continue
             before = current
-            current = self._group_of(cells, number, groups, before)
+            current = self._group_of(cells, number, groups, groups_by_id, before)
             section = self._text(cells, "section") or (
                 section if current is before else ""
             )
@@ -192,6 +197,16 @@ class _Reader:
                 "rows without a question, as below a merged cell, read as of the question "
                 f"above: {self.carried}"
             )
+        first = self.header.row + 1
+        below = enumerate(self.sheet.rows[first:], first)
+        hidden = [
+            row + 1
+            for row, cells in below
+            if row in self.sheet.hidden and not is_blank(cells)
+        ]
+        if hidden:
+            listed = ", ".join(map(str, hidden))
+            yield f"read like the others, though the workbook hides it: row {listed}"
         if self.totals:
             listed = ", ".join(map(str, self.totals))
             yield f"not read, for it is a total and no criterion: row {listed}"
@@ -221,6 +236,7 @@ class _Reader:
         cells: Sequence[Cell],
         number: int,
         groups: dict[str, _Group],
+        groups_by_id: dict[str, _Group],
         current: _Group | None,
     ) -> _Group:
         """Return the group of a row, made if it is the first of its question."""
@@ -233,10 +249,7 @@ class _Reader:
         if is_continued and current is not None:
             self.carried += self.header.has("question")
             return current
-        known = next(
-            (each for each in groups.values() if source_id == each.source_id != ""),
-            None,
-        )
+        known = groups_by_id.get(source_id)
         if not question and known is not None:
             self.carried += self.header.has("question")
             return known
@@ -244,6 +257,8 @@ class _Reader:
         group = groups.get(key)
         if group is None:
             group = groups[key] = _Group(number, question, source_id)
+            if source_id:
+                groups_by_id.setdefault(source_id, group)
             if not question and self.header.has("question"):
                 group.error = self._error(
                     number,
@@ -356,6 +371,12 @@ class _Reader:
             match = pattern.fullmatch(value)
             if match is None:
                 raise self._error(number, self._no_number(value, number))
+            if self.sheet.comma_decimals and _THOUSANDS.fullmatch(value):
+                raise self._error(
+                    number,
+                    f"the weight of row {number} is {value!r}, in which the point may be one of "
+                    "thousands or a decimal one: write it without, or with a decimal comma",
+                )
             value = float(match[1].replace(",", "."))
             is_percent = bool(match[2])
         self.percents.add(is_percent)

@@ -8,10 +8,14 @@ from rubric_core.files import toml_beside
 _WORDS: Mapping[str, list[str]] = toml_beside(__file__, "totals.toml")
 _WORD = re.compile(r"[^\W\d_]+")
 _REMARK = re.compile(r"\(.*?\)|（.*?）|\[.*?\]")
+_CELL = r"\$?[A-Z]+\$?\d+"
+_CELLS = rf"\s*{_CELL}(?:\s*:\s*{_CELL})?\s*"
 _SUM = re.compile(
-    r"=\s*(?:SUM|SUBTOTAL)\((?:\d+\s*,)?\s*\$?([A-Z]+)\$?\d+(?::\$?([A-Z]+)\$?\d+)?"
+    rf"=\s*\+?\s*(?:SUM\({_CELLS}(?:,{_CELLS})*\)|SUBTOTAL\(\s*\d+\s*,{_CELLS}\)"
+    rf"|\s*{_CELL}(?:\s*\+\s*{_CELL})+)\s*"
 )
-"""A sum over cells, whose columns are captured; workbooks keep formulas in English."""
+"""A formula that is the sum over cells, and no more; workbooks keep formulas in English."""
+_COLUMN = re.compile(r"\$?([A-Z]+)\$?\d")
 _FEWEST = 2
 """Weights of which a sum can be told from a copy."""
 
@@ -26,8 +30,9 @@ def names_total(text: str) -> bool:
 
 def sums_column(formula: object, letter: str) -> bool:
     """Return whether a formula adds up cells of its own column."""
-    match = _SUM.match(str(formula).upper())
-    return match is not None and {match[1], match[2] or match[1]} == {letter}
+    written = str(formula).upper()
+    is_sum = _SUM.fullmatch(written) is not None
+    return is_sum and set(_COLUMN.findall(written)) == {letter}
 
 
 def is_sum(value: float, weights: Sequence[float]) -> bool:

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from rubric_core.errors import ConfigError
-from rubric_core.files import check_writable
+from rubric_core.files import check_writable, resolved
 
 
 def require_writable(
@@ -41,8 +41,9 @@ def _problem(
     try:
         if problem := _wrong_kind(out, inputs):
             return problem
-        if not makes_folders and not out.resolve().parent.is_dir():
-            return f"there is no folder {out.parent}: create it, or write elsewhere"
+        folder = out.parent if not out.is_symlink() else resolved(out).parent
+        if not makes_folders and not folder.is_dir():
+            return f"there is no folder {folder}: create it, or write elsewhere"
         check_writable(out, makes_folders=makes_folders)
     except PermissionError:
         return (
@@ -54,10 +55,11 @@ def _problem(
 
 
 def _wrong_kind(out: Path, inputs: tuple[Path | None, ...]) -> str | None:
-    file = out.resolve()
+    file = resolved(out)
     if out.is_dir():
         return "this is a folder: name a file in it"
-    if any(path is not None and path.resolve() == file for path in inputs):
+    # A link that leads nowhere is an error where it is read.
+    if any(path and Path(os.path.realpath(path)) == file for path in inputs):
         return "this command reads the same file: write to another one"
     if out.exists() and not out.is_file():  # a pipe is written straight to
         is_open = os.access(out, os.W_OK)
