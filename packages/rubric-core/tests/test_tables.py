@@ -665,6 +665,44 @@ def test_a_first_sheet_without_a_table_names_the_other_sheets(tmp_path: Path) ->
         assert "has : " not in error
 
 
+@pytest.mark.parametrize("state", ["hidden", "veryHidden"])
+def test_a_hidden_first_sheet_is_read_only_by_name(tmp_path: Path, state: str) -> None:
+    openpyxl = pytest.importorskip("openpyxl")
+    path = _workbook(tmp_path / "rubrics.xlsx")
+    book = openpyxl.load_workbook(path)
+    old = book.create_sheet("Old", 0)
+    old.append(["question", "criterion"])
+    old.append([ICE, "what nobody sees"])
+    old.sheet_state = state
+    book.save(path)
+
+    ((found,), notes) = _read(path)
+
+    assert found.task.question == ROD
+    assert notes[0].startswith("sheet 'Physics' is read; not read: 'Old', 'Other'")
+    ((hidden,), _) = _read(path, sheet="Old")
+    assert hidden.task.question == ICE
+
+
+def test_a_workbook_whose_cells_name_no_style_of_it_is_not_readable(
+    tmp_path: Path,
+) -> None:
+    path = _workbook(tmp_path / "rubrics.xlsx")
+    sheet = "xl/worksheets/sheet1.xml"
+    with zipfile.ZipFile(path) as book:
+        parts = {name: book.read(name) for name in book.namelist()}
+    # As a program saves it that counts its styles from 1.
+    parts[sheet] = parts[sheet].replace(b'<c r="C2"', b'<c r="C2" s="99"')
+    with zipfile.ZipFile(path, "w") as book:
+        for name, content in parts.items():
+            book.writestr(name, content)
+
+    error = _fails(path)
+
+    assert "not a readable .xlsx file (IndexError)" in error
+    assert "save it again" in error
+
+
 def test_a_formula_that_was_never_computed_is_a_missing_weight(tmp_path: Path) -> None:
     openpyxl = pytest.importorskip("openpyxl")
     path = tmp_path / "rubrics.xlsx"

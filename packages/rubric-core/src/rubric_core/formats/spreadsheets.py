@@ -26,7 +26,7 @@ _TEXT_SUFFIXES = (".csv", ".tsv", ".txt")
 _WORKBOOK_SUFFIXES = (".xlsx", ".xlsm")
 _MOST_WORKBOOK_BYTES = 1 << 28  # of its unpacked parts
 _BROKEN = (
-    KeyError,
+    LookupError,
     ValueError,
     TypeError,
     OSError,
@@ -43,6 +43,7 @@ _ERRORS = frozenset(
 _COMPUTED = "str"
 """The type of a formula's cell whose value is a text, as "" is."""
 _FORMULA = "f"
+_SHOWN = "visible"
 _UNCOMPUTED = (
     "holds a formula that was never computed, for a formula has a value only after a "
     "spreadsheet has saved the file: open it there and save it"
@@ -88,7 +89,7 @@ def read_sheet(path: Path, sheet: str | None = None) -> Sheet:
 
     Args:
         path: a .csv, .tsv or .txt file in UTF-8 or UTF-16, or an .xlsx file.
-        sheet: the name of a sheet of a workbook; None for the first.
+        sheet: the name of a sheet of a workbook; None for the first that is not hidden.
 
     Raises:
         ConfigError: the workbook has no such sheet, or a text file is asked for one.
@@ -199,17 +200,17 @@ def _workbook_sheet(path: Path, sheet: str | None) -> Sheet:
             )
         if not names:
             raise RubricFileError("the workbook holds no sheet of cells", path=path)
-        name = names[0] if sheet is None else sheet
+        name = _first_shown(book) if sheet is None else sheet
         try:
             cells = _cells(book, name)
+            rows = [[_value(cell) for cell in row] for row in cells]
             hidden = frozenset(_hidden_rows(book[name]))
-            is_hidden = book[name].sheet_state != "visible"
+            is_hidden = book[name].sheet_state != _SHOWN
             file.seek(0)
             formulas = _formulas(openpyxl.load_workbook(file, read_only=True), name)
         except _BROKEN as error:
             raise _unreadable(path, error) from None
     others = tuple(other for other in names if other != name)
-    rows = [[_value(cell) for cell in row] for row in cells]
     return Sheet(
         rows,
         name=name,
@@ -219,6 +220,13 @@ def _workbook_sheet(path: Path, sheet: str | None) -> Sheet:
         hidden=hidden,
         is_hidden=is_hidden,
     )
+
+
+def _first_shown(book: Any) -> str:
+    """Return the name of the first sheet that is not hidden, as lists of choices often are."""
+    sheets = book.worksheets
+    shown = (sheet for sheet in sheets if sheet.sheet_state == _SHOWN)
+    return str(next(shown, sheets[0]).title)
 
 
 def _cells(book: Any, name: str) -> list[Sequence[Any]]:
