@@ -130,6 +130,26 @@ def test_inspect_names_a_tool_in_function() -> None:
 
 
 @pytest.mark.parametrize(
+    ("content", "error", "text"),
+    [
+        ("", {"type": "permission", "message": "Not allowed."}, "Not allowed."),
+        ("12 lines", {"type": "limit", "message": "Cut."}, "12 lines\nCut."),
+        ("12 lines", None, "12 lines"),
+        ("12 lines", "lost", "12 lines"),
+        ("12 lines", {"type": "limit"}, "12 lines"),
+    ],
+)
+def test_what_a_tool_of_inspect_said_of_its_failure_is_its_result(
+    content: str, error: object, text: str
+) -> None:
+    result = {**MESSAGES[1], "content": content, "error": error}
+
+    trace = chat_trace([MESSAGES[0], result, MESSAGES[2]])
+
+    assert trace.steps[1].text == text
+
+
+@pytest.mark.parametrize(
     ("content", "kind"),
     [
         ([{"type": "hologram", "hologram": "4"}], "hologram"),

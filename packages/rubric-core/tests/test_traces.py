@@ -388,6 +388,33 @@ def test_calls_made_at_once_are_one_turn_of_responses() -> None:
     assert [step.role for step in trace.steps] == ["user", "assistant", "tool", "tool"]
 
 
+def test_one_screen_of_a_terminal_is_the_result_of_the_call_that_it_names() -> None:
+    def calls(step: int, *numbers: int) -> list[dict[str, str]]:
+        return [
+            {"type": "function_call", "call_id": f"call_{step}_{n}", "name": "run"}
+            for n in numbers
+        ]
+
+    def screen(call_id: str) -> dict[str, str]:
+        return {"type": "function_call_output", "call_id": call_id, "output": "$"}
+
+    items = [*calls(0, 1, 2), screen("call_0_1"), *calls(1, 1, 2), screen("call_1_2")]
+    user = {"role": "user", "content": "Go on."}
+
+    trace = responses_trace([*items, user, *calls(2, 1, 2)], cut=True)
+
+    # The last turn was cut: nobody knows what its calls would have returned.
+    assert [(step.call_id, step.text) for step in trace.steps if not step.sampled] == [
+        ("call_0_1", "$"),
+        ("call_0_2", "[no result of its own]"),
+        ("call_1_2", "$"),
+        ("call_1_1", "[no result of its own]"),
+        ("", "Go on."),
+    ]
+    with pytest.raises(SchemaError, match="'call_0_1' that has no result"):
+        responses_trace([*calls(0, 1, 2), user, *calls(1, 1)], cut=True)
+
+
 def test_a_call_that_the_server_executed_brings_its_result() -> None:
     item = {"type": "mcp_call", "name": "python", "arguments": "1+1", "output": "2"}
     said = {"type": "message", "role": "assistant", "content": "It is 2."}

@@ -136,6 +136,15 @@ def _seen_part(part: object) -> str:
     return json.dumps(part, ensure_ascii=False, default=str)  # what a tool returned
 
 
+def _error_text(message: Mapping[str, object]) -> str:
+    """Return what a tool said of its failure; inspect_ai keeps it beside an empty content."""
+    error = message.get("error")
+    if not isinstance(error, Mapping):
+        return ""
+    said = cast("Mapping[str, object]", error).get("message")
+    return readable(said) if isinstance(said, str) else ""
+
+
 def arguments_text(arguments: object) -> str:
     """Return the arguments of a call as the policy wrote them, or as JSON if they were parsed."""
     if isinstance(arguments, str):
@@ -216,6 +225,7 @@ def _step(
     text = seen_text(message)
     if role != "tool":
         return TraceStep(role=role, text=text)
+    text = "\n".join(filter(None, (text, _error_text(message))))
     call_id = message.get("tool_call_id")
     if not isinstance(call_id, str) or not call_id:
         call_id = ids.next(message.get("name"), place=place)

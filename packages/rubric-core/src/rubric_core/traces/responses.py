@@ -1,7 +1,8 @@
 """Traces of items of OpenAI's Responses API, as NeMo Gym records them."""
 
 import json
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 
 from rubric_core.errors import SchemaError
 from rubric_core.schema.answer import Thoughts
@@ -15,6 +16,8 @@ _RESULTS = ("function_call_output", "custom_tool_call_output")
 _THOUGHTS = "reasoning"
 _HOSTED = "mcp_call"
 """A call that the server executed: call and result are one item."""
+_NO_RESULT = "[no result of its own]"
+"""The result of a call that has none beside others of its turn that have one."""
 
 
 class _Reply:
@@ -41,7 +44,9 @@ def responses_trace(
     """Read the items of a trajectory.
 
     A turn is a run of `reasoning`, `message` and `function_call` items up to the next result of a
-    tool or message of a user, so that calls made at once are of one turn.
+    tool or message of a user, so that calls made at once are of one turn. Where an earlier turn has
+    results of some of its calls alone, the others are said to have none of their own: NeMo Gym
+    writes one screen of Harbor's Terminus for all commands of a step, as the first one's.
 
     Args:
         output: the items after the prompt: `response.output` of NeMo Gym's `/verify`.
@@ -67,7 +72,26 @@ def responses_trace(
             reply = _Reply()
             steps.append(_other(item, where=f"{name}.{place}"))
         steps += _ended(reply, thoughts, opened=opened, sampled=sampled)
-    return Trace(steps=tuple(steps), cut=cut)
+    return Trace(steps=tuple(_answered(steps)), cut=cut)
+
+
+def _answered(steps: Sequence[TraceStep]) -> Iterator[TraceStep]:
+    """Yield the steps, with a result for calls that have none beside others that have one."""
+    later = Counter(step.call_id for step in steps if step.role == "tool")
+    missing: list[TraceStep] = []
+    for step in steps:
+        if step.role != "tool":
+            yield from missing
+            missing = []
+        if step.calls and any(later[call.id] for call in step.calls):
+            missing = [
+                TraceStep(role="tool", text=_NO_RESULT, call_id=call.id)
+                for call in step.calls
+                if call.id and not later[call.id]
+            ]
+        if step.role == "tool":
+            later[step.call_id] -= 1
+        yield step
 
 
 def _added(reply: _Reply, item: Mapping[str, object]) -> bool:
