@@ -200,7 +200,8 @@ END = {"role": "assistant", "content": "Done."}
             [{"role": "assistant", "tool_calls": [{"id": "c1"}]}],
             r"messages\.0\.tool_calls\.0 names no tool",
         ),
-        ("Done.", "a list of messages is needed, not str"),
+        ("Done.", "messages: a text or a list of messages is needed, not str"),
+        ([END, [END]], "is needed, not a list that holds a list"),
         (
             [
                 {
@@ -247,6 +248,28 @@ def test_calls_without_ids_get_their_results_in_order() -> None:
     assert [call.text for call in trace.steps[0].calls] == ["a({})", "b({})"]
     with pytest.raises(SchemaError, match="has no result"):
         chat_trace([messages[0], messages[1], END])
+
+
+def test_results_that_name_a_tool_alone_answer_calls_with_ids() -> None:
+    # As Ollama's: its calls have ids, and its results have none.
+    def calls(*names: str) -> dict[str, object]:
+        made = [{"id": f"call_{name}", "function": {"name": name}} for name in names]
+        return {"role": "assistant", "tool_calls": made}
+
+    def result(name: str, **more: str) -> dict[str, str]:
+        return {"role": "tool", "content": name, "tool_name": name, **more}
+
+    named = result("b", tool_call_id="call_b")
+    messages = [calls("a", "b", "c"), named, result("c"), result("a"), calls("d")]
+
+    trace = chat_trace([*messages, result("d"), END])
+
+    results = [step for step in trace.steps if step.role == "tool"]
+    assert [(step.call_id, step.text) for step in results] == [
+        (f"call_{name}", name) for name in "bcad"
+    ]
+    with pytest.raises(SchemaError, match="'call_a' that has no result"):
+        chat_trace([calls("a"), calls("d"), result("d"), END], cut=True)
 
 
 def test_a_result_that_names_its_tool_answers_a_call_of_it() -> None:
@@ -319,6 +342,26 @@ def test_one_observation_of_a_terminal_answers_all_commands_of_its_step() -> Non
 
     assert [step.call_id for step in trace.steps] == ["", "", "call_0_2"]
     assert [call.id for call in trace.turns[0].calls] == ["", "call_0_2"]
+
+
+def test_several_results_of_one_call_are_its_result() -> None:
+    call = {"tool_call_id": "c", "function_name": "look", "arguments": {}}
+    results = [
+        {"source_call_id": "c", "content": "a chart"},
+        {"content": "a prompt"},
+        {"source_call_id": "c", "content": [{"type": "image"}]},
+        {"content": "a prompt"},
+    ]
+    step = {"source": "agent", "message": "", "tool_calls": [call]}
+    step["observation"] = {"results": results}
+
+    trace = atif_trace({"schema_version": "ATIF-v1.6", "steps": [step]})
+
+    assert [(step.call_id, step.text) for step in trace.steps[1:]] == [
+        ("c", "a chart\n[image]"),
+        ("", "a prompt"),
+        ("", "a prompt"),
+    ]
 
 
 def test_the_call_that_ends_a_task_may_stand_beside_a_command() -> None:

@@ -3,6 +3,7 @@
 Source: harbor 0.26, `harbor.models.trajectories` (ATIF 1.0 to 1.8).
 """
 
+from collections import defaultdict
 from collections.abc import Mapping
 from typing import cast
 
@@ -13,6 +14,7 @@ from rubric_core.traces.chat import arguments_text, reply_step, seen_text
 from rubric_core.traces.messages import messages_in, readable
 
 _VERSION = "ATIF-v1."
+_NO_CALL = "\0"
 
 
 def atif_trace(
@@ -112,11 +114,16 @@ def _results(step: Mapping[str, object], place: int) -> list[TraceStep]:
             field=f"steps.{place}.observation",
         )
     results = cast("Mapping[str, object]", observation).get("results")
+    texts: defaultdict[str, list[str]] = defaultdict(list)
+    for place, result in enumerate(messages_in(results, role="results")):
+        # Several results of one call are its result; those of no call stay apart.
+        call_id = str(result.get("source_call_id") or "")
+        texts[call_id or f"{_NO_CALL}{place}"].append(seen_text(result))
     return [
         TraceStep(
             role="tool",
-            text=seen_text(result),
-            call_id=str(result.get("source_call_id") or ""),
+            text="\n".join(parts),
+            call_id="" if call_id.startswith(_NO_CALL) else call_id,
         )
-        for result in messages_in(results, role="results")
+        for call_id, parts in texts.items()
     ]

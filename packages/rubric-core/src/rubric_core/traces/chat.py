@@ -155,22 +155,33 @@ def arguments_text(arguments: object) -> str:
 
 
 class _CallIds:
-    """Ids for calls that have none, and the calls that wait for such a result."""
+    """Ids for calls that have none, and the calls that wait for a result that names none."""
 
     def __init__(self) -> None:
-        self._count = 0
+        self._made: set[str] = set()
         self._waiting: dict[str, str] = {}
         """Ids of the calls that wait, with the tool that each calls."""
 
     def new(self, tool: str) -> str:
         """Return an id for a call without one."""
-        self._count += 1
-        call_id = f"unnamed_{self._count}"
+        call_id = f"unnamed_{len(self._made) + 1}"
+        self._made.add(call_id)
         self._waiting[call_id] = tool
         return call_id
 
+    def wait(self, calls: Sequence[ToolCall]) -> None:
+        """Note the calls of a turn, whose results may name none, as Ollama's name a tool alone."""
+        unnamed = {
+            name: tool for name, tool in self._waiting.items() if name in self._made
+        }
+        self._waiting = unnamed | {call.id: call.name for call in calls}
+
+    def answered(self, call_id: str) -> None:
+        """Note the result of a call that it names."""
+        self._waiting.pop(call_id, None)
+
     def next(self, tool: object, *, place: int) -> str:
-        """Return the id of the first call without one that has no result.
+        """Return the id of the first call that waits.
 
         Args:
             tool: the tool that a result names, whose calls come first; None if it names none.
@@ -219,6 +230,7 @@ def _step(
         )
     if role == "assistant":
         calls = _calls(message, ids, place=place)
+        ids.wait(calls)
         return reply_step(
             message, calls, thoughts=thoughts, opened=opened, sampled=sampled
         )
@@ -227,8 +239,11 @@ def _step(
         return TraceStep(role=role, text=text)
     text = "\n".join(filter(None, (text, _error_text(message))))
     call_id = message.get("tool_call_id")
-    if not isinstance(call_id, str) or not call_id:
-        call_id = ids.next(message.get("name"), place=place)
+    if isinstance(call_id, str) and call_id:
+        ids.answered(call_id)
+    else:
+        named = message.get("name") or message.get("tool_name")
+        call_id = ids.next(named, place=place)
     return TraceStep(role=role, text=text, call_id=call_id)
 
 

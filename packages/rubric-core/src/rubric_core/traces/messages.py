@@ -4,6 +4,7 @@ A text, a message whose thought stands in a field or a part of its own, or messa
 """
 
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Literal, cast
 
 from rubric_core.errors import SchemaError
@@ -248,7 +249,9 @@ def messages_in(value: object, *, role: str) -> list[Mapping[str, object]]:
         SchemaError: it is something else.
     """
     several = listed(value)
-    items = cast("Sequence[object]", several) if isinstance(several, Sequence) else None
+    items = None
+    if isinstance(several, Sequence) and not isinstance(several, str):
+        items = cast("Sequence[object]", several)
     messages = [
         cast("Mapping[str, object]", message)
         for message in items or ()
@@ -256,8 +259,11 @@ def messages_in(value: object, *, role: str) -> list[Mapping[str, object]]:
     ]
     if items is None or len(messages) < len(items):
         kind = type(value).__name__
+        others = (each for each in items or () if not isinstance(each, Mapping))
+        for other in islice(others, 1):
+            kind = f"a list that holds a {type(other).__name__}"
         raise SchemaError(
-            f"a text or a list of messages is needed, not {kind}", field=role
+            f"{role}: a text or a list of messages is needed, not {kind}", field=role
         )
     return messages
 
