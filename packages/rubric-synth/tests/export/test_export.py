@@ -15,6 +15,7 @@ import pytest
 from rubric_core import ConfigError, Task, read_tasks
 from rubric_synth.cli import main
 from rubric_synth.errors import DatasetFolderError
+from rubric_synth.export.environment import RECORD_FILE, checked_name
 from rubric_synth.export.package import common_files
 from rubric_synth.export.run import (
     TARGETS,
@@ -220,6 +221,21 @@ def test_what_is_no_finished_dataset_is_refused(
         read_environment(dataset, name="a", judge=None, targets=())
 
 
+def test_an_environment_may_have_the_name_of_one_that_is_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = tmp_path / "my_docs"
+    module.mkdir()
+    (module / "__init__.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ConfigError, match="which it would hide"):
+        checked_name("my-docs")
+
+    (module / RECORD_FILE).touch()
+
+    assert checked_name("my-docs") == "my-docs"
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -232,6 +248,9 @@ def test_what_is_no_finished_dataset_is_refused(
         ),
         (["--to", "harbor", "--name", "harbor"], "has a module or folder of this name"),
         (["--to", "harbor", "--name", "json"], "has a module or folder of this name"),
+        (["--to", "harbor", "--name", "numpy"], "has a module or folder of this name"),
+        # A distribution whose module has another name.
+        (["--to", "harbor", "--name", "PyYAML"], "has a module or folder of this name"),
         (["--to", "verifiers", "--judge", "absent.yaml"], "absent.yaml"),
     ],
 )

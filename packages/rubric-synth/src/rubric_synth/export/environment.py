@@ -7,6 +7,8 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.metadata import distributions
+from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
@@ -137,10 +139,18 @@ def checked_name(name: str) -> str:
             "digits and single hyphens, such as my-docs",
             location="name",
         )
-    if plain.replace("-", "_") in _TAKEN:
+    if plain.replace("-", "_") in _TAKEN or _is_installed(plain):
         raise ConfigError(
-            f"--name {name!r}: Python or a stack has a module or folder of this name, which it "
-            "would hide; choose another one, such as my-docs",
+            f"--name {name!r}: Python, a stack or a package installed here has a module or folder "
+            "of this name, which it would hide; choose another one, such as my-docs",
             location="name",
         )
     return plain
+
+
+def _is_installed(name: str) -> bool:
+    """Whether something else than an environment has this name: its own needs may be of it."""
+    spec = find_spec(name.replace("-", "_"))
+    if spec is not None and spec.origin:
+        return not Path(spec.origin).with_name(RECORD_FILE).exists()
+    return next(iter(distributions(name=name)), None) is not None
