@@ -108,6 +108,12 @@ _MATHML = {
     "<mover><mi>x</mi><mo>¯</mo></mover>": "x¯",
     "<munderover><mo>∑</mo><mn>1</mn><mn>9</mn></munderover>": "∑_1^9",
     "<mmultiscripts><mi>U</mi><mprescripts/><mn>92</mn><mn>235</mn></mmultiscripts>": "_92^235U",
+    "<mmultiscripts><mi>U</mi><mn>92</mn></mmultiscripts>": "U_92",
+    "<mmultiscripts><mi>U</mi><mprescripts/><mn>235</mn></mmultiscripts>": "_235U",
+    "<mfrac linethickness='0'><mn>5</mn><mn>2</mn></mfrac>": "[5; 2]",
+    "<mfrac linethickness='0pt'><mn>5</mn><mn>2</mn></mfrac>": "[5; 2]",
+    "<mfrac linethickness='0.5pt'><mn>5</mn><mn>2</mn></mfrac>": "5/2",
+    "<MFRAC><MN>1</MN><MN>2</MN></MFRAC>": "1/2",
     "<mtable><mtr><mtd><mn>1</mn></mtd><mtd><mn>2</mn></mtd></mtr></mtable>": "[1, 2]",
     "<mfenced><mn>1</mn><mn>2</mn></mfenced>": "(1,2)",
     "<semantics><mn>6</mn><annotation encoding='application/x-tex'>6</annotation></semantics>": "6",
@@ -122,6 +128,21 @@ def test_formulas_of_mathml(formula: str, prefix: str) -> None:
     whole = f'It is <{prefix}math xmlns:mml="x">{written}</{prefix}math> of it.'
     assert plain_scripts(whole) == f"It is {_MATHML[formula]} of it."
     assert plain_scripts(f"`{whole}`") == f"`{whole}`"
+
+
+@pytest.mark.parametrize(
+    ("before", "formula", "after", "plain"),
+    [
+        ("3", "<mfrac><mn>1</mn><mn>2</mn></mfrac>", " cups", "3 1/2 cups"),
+        ("x", "<msup><mn>2</mn><mn>4</mn></msup>", "3", "x2^4 3"),
+        ("3", "<mn>5</mn>", "7", "357"),
+        ("3", "<mi>x</mi>", "7", "3x7"),
+    ],
+)
+def test_a_formula_makes_no_number_with_the_digits_beside_it(
+    before: str, formula: str, after: str, plain: str
+) -> None:
+    assert plain_scripts(f"{before}<math>{formula}</math>{after}") == plain
 
 
 def test_a_formula_that_is_no_xml_stays() -> None:

@@ -60,6 +60,9 @@ def test_a_formula_of_katex_is_read_once(tmp_path: Path, read: Callable) -> None
     page = tmp_path / "tank.html"
     page.write_text(f'<p>It holds <span class="katex">{both}</span> litres.</p>')
     assert read(page)[0].text == "It holds 10^6 litres."
+    alone = f'<span class="katex">{drawn.replace("10", "7")}</span>'
+    page.write_text(f'<p>Of <span class="katex">{both}</span>, {alone} is.</p>')
+    assert read(page)[0].text == "Of 10^6, 76 is."
     page.write_text('<p>It holds <span class="katex-html">x</span> litres.</p>')
     assert read(page)[0].text == "It holds x litres."
 

@@ -32,6 +32,10 @@ _UNSEEN = "(?:script|style|template|title)"
 _LINE_END = re.compile(r"[ \t]*\r?\n[ \t]*")
 _TAG = re.compile(r"<[^<>]*>")
 _TITLE = re.compile(r"<title[^>]{0,200}>(.{0,2000}?)</title", re.DOTALL | re.IGNORECASE)
+_DRAWN_ONCE = re.compile(
+    r"""(<span\s{1,9}class=["']?katex["']?\s{0,9}>\s{0,9}<span\b[^<>]{0,99}\bclass=["']?)katex-html\b"""
+)
+"""The beginning of a formula that KaTeX drew alone, up to the class of a drawn one."""
 _MIN_MAIN_CHARS = 400
 _STATE_FILE = "state.json"  # this file and the next are written by `datasets`
 _SPLITS_FILE = "dataset_dict.json"
@@ -159,6 +163,7 @@ def _converted(
 
     if "katex-mathml" in page:
         left_out = [*left_out, *_DRAWN_AGAIN]
+        page = _DRAWN_ONCE.sub(r"\1", page)
     cleanup = html_to_markdown.PreprocessingOptions(
         enabled=clean,
         preset=html_to_markdown.PreprocessingPreset.STANDARD,

@@ -6,6 +6,7 @@ Dropping the tags alone would make another number: a half is no 12.
 import html
 import re
 from collections.abc import Sequence
+from itertools import zip_longest
 from xml.etree import ElementTree as ET
 
 from rubric_core.rewriting import patterns
@@ -22,6 +23,8 @@ _SCRIPTS = {
     "msubsup": "_^",
     "munderover": "_^",
 }
+_NO_LINE = re.compile(r"\s*0(?:\.0*)?\s*(?:%|[a-z]{2})?\s*", re.IGNORECASE)
+"""The thickness of the line of what is no fraction, such as a binomial coefficient."""
 _PAIRS = {"mfrac": "{}/{}", "mroot": "{}^(1/{})"}
 _SEPARATORS = {"mtr": ", ", "mlabeledtr": ", ", "mtable": "; "}
 _INVISIBLE = frozenset("\N{FUNCTION APPLICATION}\N{INVISIBLE TIMES}\N{INVISIBLE PLUS}")
@@ -45,7 +48,20 @@ def _formula(match: re.Match[str]) -> str:
         plain = _plain(ET.fromstring(xml))  # noqa: S314 - without a DTD
     except (ET.ParseError, RecursionError):
         return match[0]
-    return html.escape(plain, quote=False)
+    return html.escape(_apart(plain, match), quote=False)
+
+
+def _apart(plain: str, match: re.Match[str]) -> str:
+    """Return a formula apart from digits beside it: 3 and 1/2 are no 31/2, x^2 and 3 no x^23."""
+    if plain.isdecimal():
+        return plain
+    before = match.string[max(match.start() - 1, 0) : match.start()]
+    after = match.string[match.end() : match.end() + 1]
+    if before.isdecimal() and plain[:1].isdecimal():
+        plain = f" {plain}"
+    if after.isdecimal() and plain[-1:].isdecimal():
+        plain = f"{plain} "
+    return plain
 
 
 def _plain(element: ET.Element, depth: int = 0) -> str:
@@ -58,6 +74,8 @@ def _plain(element: ET.Element, depth: int = 0) -> str:
     if name in _SCRIPTS:
         return _with_scripts(name, parts)
     if name in _PAIRS and len(parts) == 2:  # noqa: PLR2004 - over and under, radicand and index
+        if name == "mfrac" and _NO_LINE.fullmatch(element.get("linethickness", "")):
+            return f"[{'; '.join(part.strip() for part in parts)}]"  # as a column
         first, second = map(_whole, parts)
         return _PAIRS[name].format(first, second)
     if name == "mmultiscripts":
@@ -67,7 +85,7 @@ def _plain(element: ET.Element, depth: int = 0) -> str:
 
 
 def _name(element: ET.Element) -> str:
-    return element.tag.rpartition("}")[2]
+    return element.tag.rpartition("}")[2].lower()
 
 
 def _joined(
@@ -139,8 +157,8 @@ def _around(names: Sequence[str], parts: Sequence[str]) -> str:
 
 
 def _script_pairs(scripts: Sequence[str]) -> str:
-    """Return lowered and raised scripts, which alternate; a last one without a pair is dropped."""
-    pairs = zip(scripts[::2], scripts[1::2], strict=False)
+    """Return lowered and raised scripts, which alternate; a last one may be without a pair."""
+    pairs = zip_longest(scripts[::2], scripts[1::2], fillvalue="")
     return "".join(_script("_", low) + _script("^", high) for low, high in pairs)
 
 
