@@ -56,14 +56,14 @@ def lexical(tmp_path: Path) -> Path:
 
 
 def _evaluate(
-    say: str, *, cache: Path | None = None, **metadata: object
+    say: str | None, *, cache: Path | None = None, **metadata: object
 ) -> dict[str, Any]:
     import lm_eval
     from lm_eval.api.model import LM
     from lm_eval.tasks import TaskManager
 
     class Scripted(LM):
-        def generate_until(self, requests: list[Any]) -> list[str]:
+        def generate_until(self, requests: list[Any]) -> list[str | None]:
             for request in requests:
                 ASKED.append(request.args[0])
                 self.cache_hook.add_partial("generate_until", request.args, say)
@@ -108,6 +108,18 @@ def test_responses_are_scored_by_criterion_and_nothing_of_the_judge_is_logged(
     assert "CANARY" not in logged
     with Ledger(ledger) as kept:
         assert len(list(kept.entries())) == 6
+
+
+def test_a_reply_without_a_text_is_an_empty_answer(
+    questions: Path, tmp_path: Path
+) -> None:
+    with FakeEndpoint(1.0) as endpoint:
+        judge = str(_llm(tmp_path / "judge.yaml", endpoint.url))
+        done = _evaluate(None, questions=str(questions), judge=judge)
+
+    metrics = done["results"]["rubric_heldout"]
+    assert metrics["rubric_reward,none"] == 0
+    assert metrics["judge_invalid,none"] == metrics["judge_unavailable,none"] == 0
 
 
 @pytest.mark.parametrize(("score", "said"), [(1.0, "right"), (0.0, "wrong")])

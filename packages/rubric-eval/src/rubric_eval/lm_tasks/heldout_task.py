@@ -384,9 +384,10 @@ def _metric(criterion: str) -> str:
 
 
 def _text(response: object) -> str:
+    """Return the text of a response; servers leave out that of a model that thought to the end."""
     if isinstance(response, list):
-        return str(cast("list[object]", response)[0])
-    return str(response)
+        response = cast("list[object]", response)[0]
+    return "" if response is None else str(response)
 
 
 def _settings(metadata: Mapping[str, Any]) -> _Settings:
