@@ -626,7 +626,7 @@ def test_what_a_workbook_hides_is_said_to_be_read(tmp_path: Path) -> None:
     book.active = book["Other"]
     book.save(path)
 
-    ((found,), notes) = _read(path)
+    ((found,), notes) = _read(path, sheet="Physics")
 
     assert len(found.task.rubric) == 2
     assert "sheet 'Physics' is read, which the workbook hides" in notes

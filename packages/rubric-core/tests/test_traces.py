@@ -566,6 +566,35 @@ def test_a_call_of_openais_first_form_counts_beside_an_empty_list() -> None:
     assert [made.text for made in trace.turns[0].calls] == ["f({})"]
 
 
+@pytest.mark.parametrize(
+    ("record", "is_cut"),
+    [
+        ({"stop_condition": "max_turns"}, True),
+        (
+            {"calls": [{"finish_reason": "tool_calls"}, {"finish_reason": "length"}]},
+            True,
+        ),
+        # A call that failed says nothing of how the model ended.
+        (
+            {"calls": [{"finish_reason": "length"}, {"error": {"type": "APIError"}}]},
+            True,
+        ),
+        ({"calls": [{"finish_reason": "length"}, {"finish_reason": "stop"}]}, False),
+        ({"stop_condition": "agent_completed", "calls": []}, False),
+    ],
+)
+def test_a_record_of_verifiers_says_whether_it_was_cut(
+    record: dict[str, Any], *, is_cut: bool
+) -> None:
+    nodes = [{"parent": None, "message": CALLS, "sampled": True}]
+
+    if is_cut:
+        assert verifiers_trace({"nodes": nodes, **record}).cut
+        return
+    with pytest.raises(SchemaError, match="that has no result"):
+        verifiers_trace({"nodes": nodes, **record})
+
+
 def test_a_damaged_record_of_verifiers_is_refused() -> None:
     node = {"parent": 7, "message": END, "sampled": True}
 

@@ -10,6 +10,7 @@ from rubric_core.errors import SchemaError
 from rubric_core.schema.answer import Thoughts
 from rubric_core.schema.trace import Trace, TraceStep
 from rubric_core.traces.chat import chat_trace
+from rubric_core.traces.messages import messages_in
 
 
 def verifiers_trace(
@@ -76,8 +77,13 @@ def final_branch(nodes: Sequence[object]) -> list[int]:
 def _is_truncated(trace: Any) -> bool:
     if not isinstance(trace, Mapping):
         return bool(getattr(trace, "is_truncated", False))
-    stop = str(cast("Mapping[str, object]", trace).get("stop_condition") or "")
-    return stop.startswith("max_") or stop == "compaction_failed"
+    record = cast("Mapping[str, object]", trace)
+    stop = str(record.get("stop_condition") or "")
+    if stop.startswith("max_") or stop == "compaction_failed":
+        return True
+    calls = messages_in(record.get("calls") or (), role="calls")
+    ends = [call.get("finish_reason") for call in calls if call.get("error") is None]
+    return ends[-1:] == ["length"]
 
 
 def _not_own(step: TraceStep) -> TraceStep:
