@@ -196,6 +196,21 @@ def test_the_student_comes_closer_to_its_teacher(
     assert not RunFolder(config.out).metrics.exists()
 
 
+def test_micro_batches_do_not_change_what_is_learned(
+    make_config: MakeConfig, planted: dict[str, Any], tmp_path: Path
+) -> None:
+    found: list[tuple[float, float]] = []
+    for size in (1, 3, 16):
+        config = make_config(
+            **planted, steps=1, optim={"micro_batch": size}, out=tmp_path / str(size)
+        )
+        run_grpo(config, judge=ScriptedJudge(lambda _: 0.5))
+        (row,) = RunFolder(config.out).read_distillation()
+        found.append((row.divergence, row.grad_norm))
+
+    assert found[1:] == [pytest.approx(found[0], rel=1e-4)] * 2
+
+
 def test_a_resumed_run_ends_as_if_it_had_not_been_cut(
     make_config: MakeConfig, planted: dict[str, Any]
 ) -> None:
