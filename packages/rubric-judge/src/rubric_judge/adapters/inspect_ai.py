@@ -39,22 +39,21 @@ def rubric_scorer(
                 reason="scoring_failed", explanation=why, metadata=metadata
             )
         reason = "grader_failed" if result.outcome is Outcome.INVALID else None
-        value = normalized_reward(
-            result, judgement.view.rubric
-        )  # to every digit: no trainer's
+        # Not `judgement.reward`, whose last bits are for trainers.
+        value = normalized_reward(result, judgement.view.rubric)
         return inspect.Score(
             value=value, reason=reason, explanation=why, metadata=metadata
         )
 
+    # inspect_ai registers what makes a scorer, under a name.
+    @inspect.scorer(metrics=[inspect.mean(), inspect.stderr()], name="rubric")
     def rubric() -> Any:
         return score
 
-    return inspect.scorer(metrics=[inspect.mean(), inspect.stderr()], name="rubric")(
-        rubric
-    )()
+    return rubric()
 
 
 def _response(output: Any) -> object:
-    """Return the message, whose reasoning is a part of its own; its text alone has none."""
+    """Return the model's message, which holds its thought apart; else its text."""
     choices = getattr(output, "choices", None)
     return choices[0].message.model_dump() if choices else output.completion

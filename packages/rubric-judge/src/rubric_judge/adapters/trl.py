@@ -106,7 +106,10 @@ def _require_masking() -> None:
 
 
 class _Reward:
-    """Holder of the scorer, whose method is the reward: an `async def` that can be pickled."""
+    """Holder of the scorer, whose method `rubric_reward` is the reward.
+
+    A method of an object can be pickled with its scorer, as a function made in another cannot.
+    """
 
     def __init__(self, scorer: scoring.RubricScorer, name: str, *, masks: bool) -> None:
         self._scorer = scorer
@@ -114,7 +117,10 @@ class _Reward:
         self._masks = masks
 
     def __getattr__(self, name: str) -> MethodType:
-        """Return the reward under its own name, as pickle asks for it too."""
+        """Return the reward under the configured name, which TRL reads off `__name__`.
+
+        Pickle keeps a method as its object and this name, and asks for it here.
+        """
         if name != vars(self).get("_name"):
             raise AttributeError(name)
         method = _Reward.rubric_reward
@@ -138,27 +144,9 @@ class _Reward:
             ConfigError, SchemaError: a row without a task.
             ConfigError: TRL would sum a missing reward as 0 with those of other functions.
         """
-        others = _others(log_metric)
-        if self._masks and others:
-            raise ConfigError(
-                f"TRL sums this reward with {others} more and counts a missing one as 0, "
-                "which would push a response without a judgement down: give the others to "
-                "`rubric_reward(..., beside=[(other, weight)])` and TRL that one reward, or "
-                "choose on_unavailable='raise' or 'zero'",
-                location="reward_funcs",
-            )
-        rubric_columns = {
-            name: columns[name] for name in rows.ROW_FIELDS if name in columns
-        }
-        if completions and not rubric_columns.keys() & rows.NAMING:
-            names = [
-                name
-                for name, values in columns.items()
-                if isinstance(values, list) and name not in _NOT_COLUMNS
-            ]
-            more = "; TRL drops the columns under remove_unused_columns=True: leave it False"
-            raise rows.no_task_column(names, more="" if names else more)
-        named = _rows({"prompts": prompts, **rubric_columns}, count=len(completions))
+        if self._masks:
+            _require_alone(log_metric)
+        named_rows = _named_rows(prompts, columns, count=len(completions))
         ids = columns.get("completion_ids")
         tokens = trl_tokens.Policy.of(log_metric, ids, count=len(completions))
         answers = tokens.answers(prompts, completions, self._scorer.thoughts)
@@ -167,7 +155,7 @@ class _Reward:
                 row, answer, prompt, trace=self._trace(prompt, completion)
             )
             for row, answer, prompt, completion in zip(
-                named, answers, prompts, completions, strict=True
+                named_rows, answers, prompts, completions, strict=True
             )
         ]
         judgements = await self._scorer.judge(submissions)
@@ -193,10 +181,38 @@ class _Reward:
         )
 
 
-def _others(log_metric: object) -> int:
-    """Return the number of rewards that `log_metric`'s trainer sums beside ours."""
+def _require_alone(log_metric: object) -> None:
+    """Refuse other rewards beside ours in the trainer that `log_metric` is a method of."""
     rewards = getattr(getattr(log_metric, "__self__", None), "reward_funcs", ())
-    return max(0, len(cast("Sequence[object]", rewards)) - 1)
+    others = len(cast("Sequence[object]", rewards)) - 1
+    if others > 0:
+        raise ConfigError(
+            f"TRL sums this reward with {others} more and counts a missing one as 0, "
+            "which would push a response without a judgement down: give the others to "
+            "`rubric_reward(..., beside=[(other, weight)])` and TRL that one reward, or "
+            "choose on_unavailable='raise' or 'zero'",
+            location="reward_funcs",
+        )
+
+
+def _named_rows(
+    prompts: Sequence[object], columns: Mapping[str, object], *, count: int
+) -> list[dict[str, object]]:
+    """Return the row of each completion, with the columns that say what its task is."""
+    rubric_columns = {
+        name: columns[name] for name in rows.ROW_FIELDS if name in columns
+    }
+    if count and not rubric_columns.keys() & rows.NAMING:
+        names = [
+            name
+            for name, values in columns.items()
+            if isinstance(values, list) and name not in _NOT_COLUMNS
+        ]
+        more = (
+            "; TRL drops the columns under remove_unused_columns=True: leave it False"
+        )
+        raise rows.no_task_column(names, more="" if names else more)
+    return _rows({"prompts": prompts, **rubric_columns}, count=count)
 
 
 def _rows(columns: Mapping[str, object], *, count: int) -> list[dict[str, object]]:

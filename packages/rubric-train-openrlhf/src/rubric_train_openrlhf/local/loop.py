@@ -62,9 +62,13 @@ def train(run: LocalRun) -> None:
             if _has_diverged(run):
                 break
             if isinstance(run.learner, Distiller):
-                row, drawn = _distilled(run, phase, step=step, position=prompts_drawn)
+                row, drawn = _write_distilled_step(
+                    run, phase, step=step, position=prompts_drawn
+                )
             else:
-                row, drawn = _rewarded(run, phase, step=step, position=prompts_drawn)
+                row, drawn = _write_grpo_step(
+                    run, phase, step=step, position=prompts_drawn
+                )
             prompts_drawn += drawn
             thoughts.look(row)
             improved = _validate_if_due(run, heldout, step=step)
@@ -76,11 +80,11 @@ def train(run: LocalRun) -> None:
         _end_diverged(run)
 
 
-def _rewarded(
+def _write_grpo_step(
     run: LocalRun, phase: Phase, *, step: int, position: int
 ) -> tuple[MetricsRow, int]:
     """Make a step of GRPO, write its rows, and return its figures and how many prompts it drew."""
-    record, judgements = _one_step(run, step=step, position=position)
+    record, judgements = _grpo_step(run, step=step, position=position)
     row = rows.metrics_row(record)
     run.folder.write_step(
         row, rollouts=rows.rollout_rows(record), judgements=judgements
@@ -91,10 +95,10 @@ def _rewarded(
     return row, record.prompts_drawn
 
 
-def _distilled(
+def _write_distilled_step(
     run: LocalRun, phase: Phase, *, step: int, position: int
 ) -> tuple[DistillationRow, int]:
-    """Make a step of self-distillation, write its rows, and return the same."""
+    """Make a step of self-distillation, write its rows, and return as `_write_grpo_step` does."""
     row, rollouts = distilled_step(run, step=step, position=position)
     run.folder.write_distilled(row, rollouts)
     run.events.write("train", row, step=step)
@@ -150,10 +154,16 @@ def distilled_step(
     return rows.distillation_row(record), rows.unjudged_rows(record, group_size)
 
 
-def _one_step(
+def _grpo_step(
     run: LocalRun, *, step: int, position: int
 ) -> tuple[rows.StepRecord, list[JudgementRow]]:
-    """Sample and judge, give credit, update, and return the rows of the step."""
+    """Sample and judge, give credit, update, and return what the rows are made of.
+
+    Args:
+        run: the parts of the run.
+        step: number of the step.
+        position: position of its first prompt in the endless order.
+    """
     started_s = time.perf_counter()
 
     # Sample and judge.

@@ -129,19 +129,20 @@ def _token_terms(
     importance = config.importance
     mask_BT = batch.mask_BT
     gen_BT = batch.gen_logprobs_BT
-    base_BT = gen_BT
+    denominator_BT = gen_BT  # of the ratio, as a log-probability
     weights_BT = torch.ones_like(gen_BT)
     raw_weights_BT = weights_BT
     if importance.reads_old_logprobs and batch.old_logprobs_BT is not None:
-        base_BT = batch.old_logprobs_BT
-        raw_weights_BT = importance.unbounded(base_BT, gen_BT, mask_BT=mask_BT)
+        old_BT = batch.old_logprobs_BT
+        denominator_BT = old_BT
+        raw_weights_BT = importance.unbounded(old_BT, gen_BT, mask_BT=mask_BT)
         weights_BT = importance_weights(
-            base_BT, gen_BT, mask_BT=mask_BT, importance=importance
+            old_BT, gen_BT, mask_BT=mask_BT, importance=importance
         )
     ratio_of = (
         ratio.token_ratio if config.ratio == "token" else ratio.sequence_token_ratio
     )
-    ratio_BT = ratio_of(logprobs_BT, base_BT, mask_BT=mask_BT)
+    ratio_BT = ratio_of(logprobs_BT, denominator_BT, mask_BT=mask_BT)
     clips = surrogate.Clips(
         low=config.clip_low, high=config.clip_high, dual=config.dual_clip
     )
@@ -162,15 +163,14 @@ def _token_terms(
         )
     if config.kl_coef > 0:
         loss_BT = loss_BT + config.kl_coef * kl_BT
-    values_BT = (
-        kl_BT,
-        ratio_BT,
-        terms.clipped_BT,
-        terms.dual_clipped_BT,
-        weights_BT,
-        weights_BT != raw_weights_BT,
-    )
-    return loss_BT, dict(zip(METRIC_NAMES, values_BT, strict=True))
+    return loss_BT, {
+        "kl": kl_BT,
+        "ratio_mean": ratio_BT,
+        "clip_frac": terms.clipped_BT,
+        "dual_clip_frac": terms.dual_clipped_BT,
+        "is_weight_mean": weights_BT,
+        "is_weight_bounded_frac": weights_BT != raw_weights_BT,
+    }
 
 
 def importance_weights(
@@ -328,6 +328,7 @@ def sequence_mean(
 
 
 def _on_tokens(values_BT: Tensor, mask_BT: Tensor) -> Tensor:
+    """Return the values on response tokens, and 0 elsewhere."""
     shapes.check_tokens(mask_BT, values_BT=values_BT)
     # Selecting, not multiplying: 0 · NaN on padding would be NaN.
     return torch.where(mask_BT, values_BT, torch.zeros_like(values_BT))

@@ -49,7 +49,7 @@ class Answered(NamedTuple):
 class ModelJudge(chat.ClosesItself, Generic[_Config]):
     """Base of `LLMJudge` and `ListwiseJudge`: their identity, and one call."""
 
-    _scored: ClassVar[tuple[str, ...]] = ("passage_chars",)
+    _score_settings: ClassVar[tuple[str, ...]] = ("passage_chars",)
     """Settings that may change a score, beside the model's settings and the prompt."""
 
     def __init__(
@@ -74,16 +74,16 @@ class ModelJudge(chat.ClosesItself, Generic[_Config]):
         self._config = config
         self._prompt = self._load_prompt()
         self._model = ChatModel(
-            self._asked_with(config), client=client, limiter=limiter, role="judge"
+            self._request_settings(config), client=client, limiter=limiter, role="judge"
         )
 
-    def _asked_with(self, config: _Config) -> ModelConfig:
+    def _request_settings(self, config: _Config) -> ModelConfig:
         """Return the settings of the requests."""
         return config
 
     def _settings(self) -> dict[str, object]:
         """Return what may change a score, beside the model's settings and the prompt."""
-        return {name: getattr(self._config, name) for name in self._scored}
+        return {name: getattr(self._config, name) for name in self._score_settings}
 
     @abstractmethod
     def _load_prompt(self) -> prompt.Prompt:
@@ -138,7 +138,7 @@ class ModelJudge(chat.ClosesItself, Generic[_Config]):
             task_id: the task; its responses share a prefix and go to one replica.
         """
         started_s = time.perf_counter()
-        by: Answerer | None = None
+        answered_by: Answerer | None = None
         text = ""
         is_whole = True
         logprobs: object = None
@@ -157,12 +157,13 @@ class ModelJudge(chat.ClosesItself, Generic[_Config]):
         else:
             failure = self._too_long(answer, rendered)
             if failure is None:
-                unread = unreadable_failure if reply else unspoken_failure
-                failure = unread(answer)
+                failure = (
+                    unreadable_failure(answer) if reply else unspoken_failure(answer)
+                )
             usage = answer.usage
             latency_s = answer.latency_s
             attempts = answer.attempts
-            by = answer.answered_by
+            answered_by = answer.answered_by
             text = answer.text
             is_whole = answer.finish != "unsaid"
             logprobs = answer.logprobs
@@ -170,7 +171,7 @@ class ModelJudge(chat.ClosesItself, Generic[_Config]):
             latency_s = time.perf_counter() - started_s
         call = Call(
             judge=self.name,
-            answered_by=by,
+            answered_by=answered_by,
             usage=usage,
             latency_s=latency_s,
             attempts=attempts,
@@ -235,7 +236,7 @@ class LLMJudge(ModelJudge[JudgeConfig]):
     Close it with `aclose`, or use it as an asynchronous context manager.
     """
 
-    _scored = ("evidence", "passage_chars")
+    _score_settings = ("evidence", "passage_chars")
 
     @property
     def name(self) -> str:
@@ -301,6 +302,7 @@ class LLMJudge(ModelJudge[JudgeConfig]):
             await check_verdicts(config, address, answer)
 
     def _load_prompt(self) -> prompt.Prompt:
+        """Return the prompt of the configured layout, or of its form for parts of a rubric."""
         config = self._config
         layout = config.prompt
         if config.is_by_probability:
@@ -311,7 +313,7 @@ class LLMJudge(ModelJudge[JudgeConfig]):
             layout = "by_part"
         return prompt.load_prompt(layout, evidence=config.evidence != "off")
 
-    def _asked_with(self, config: JudgeConfig) -> ModelConfig:
+    def _request_settings(self, config: JudgeConfig) -> ModelConfig:
         if not config.is_by_probability:
             return config
         return config.model_copy(update={"parameters": asked_fields(config.parameters)})

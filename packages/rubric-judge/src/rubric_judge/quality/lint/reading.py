@@ -1,4 +1,8 @@
-"""Readings of criteria for comparison: content words, negation, demands, directives."""
+"""Parts of all checks: findings, and readings of criteria that they compare.
+
+A criterion is read for its content words, negation, demands and directive; pairs of criteria are
+chosen here too, and the check that not all were compared.
+"""
 
 import math
 import re
@@ -80,8 +84,8 @@ def content(text: str) -> frozenset[str]:
 
 
 @lru_cache(maxsize=4096)
-def said(text: str) -> frozenset[str]:
-    """Return the stems of a text's content with its verb, negated or not."""
+def statement(text: str) -> frozenset[str]:
+    """Return the stems of what a text says, its verb included: negated and not, they are equal."""
     bare = _NEGATION.sub(
         lambda match: "mention" if "mention" in match[0].lower() else " ", text
     )
@@ -123,7 +127,7 @@ def _parsed(method: str) -> Directive | None:
     try:
         return parse_verification(method)
     except VerificationError:
-        return None  # `directives` reports it
+        return None  # `check_reach` reports it
 
 
 def directive_of(criterion: Criterion) -> Directive | None:

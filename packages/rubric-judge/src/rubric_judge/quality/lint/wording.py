@@ -213,6 +213,7 @@ def _opposite(first: Criterion, second: Criterion) -> bool:
     words = content(first.description), content(second.description)
     if min(map(len, words)) < _FEWEST_OPPOSED:
         # Descriptions so short are opposites only with the same verb.
-        statement = reading.said(first.description)
-        return bool(words[0]) and statement == reading.said(second.description)
+        said_first = reading.statement(first.description)
+        said_second = reading.statement(second.description)
+        return bool(words[0]) and said_first == said_second
     return overlap(*words) >= _SAME_MATTER
