@@ -14,7 +14,9 @@ from rubric_judge.checks.processes import converse, end, start
 from rubric_sandbox import confine, seccomp
 
 _GRACE_S = 2.0
+"""Time beyond the configured one, to start both processes and to report."""
 _LONGEST_REPORT = 65_536
+"""Bytes."""
 
 
 class LinuxSandbox:
@@ -106,6 +108,11 @@ class LinuxSandbox:
 
 
 def _read_report(report: bytes, *, nonce: str, status: int, timeout_s: float) -> Tally:
+    """Return what the tester reports.
+
+    Only lines with the nonce count, which the response's code does not know; of each key the first
+    value does, so that no later line can change what was said.
+    """
     merged: dict[str, Any] = {}
     for line in report.splitlines():
         try:

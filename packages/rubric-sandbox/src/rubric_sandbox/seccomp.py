@@ -58,12 +58,15 @@ class _Machine(NamedTuple):
     audit_id: int
     """Identifies the set of numbers in the kernel."""
     refused: dict[str, int]
+    """Numbers of the calls that are refused, by name; seccomp's own is among them."""
     clone: int
+    """Number of the call that starts a thread or a process."""
     opening: dict[int, int]
     """Calls that open a file, and which of their arguments holds the flags."""
 
 
 def _numbers(column: int) -> dict[str, int]:
+    """Read the numbers of one kind of machine, a column of system_calls.txt, by name."""
     # Plain `open`: in the sandbox, importing pathlib takes as long as everything else.
     with open(  # noqa: PTH123
         __file__.replace("seccomp.py", "system_calls.txt"), encoding="ascii"
@@ -212,5 +215,12 @@ def _by_argument(
 
 
 def _step(code: int, k: int, *, hit: int = 0, miss: int = 0) -> bytes:
-    """Return one instruction, with the steps to skip where a comparison is true or false."""
+    """Return one instruction.
+
+    Args:
+        code: what it does, such as `_LOAD_WORD`.
+        k: its operand: a number, a place or an answer.
+        hit: steps to skip where its comparison is true.
+        miss: steps to skip where it is false.
+    """
     return struct.pack("HBBI", code, hit, miss, k)

@@ -2,7 +2,8 @@
 
 Data is None, bool, int, float, complex, str, bytes, bytearray, list, tuple, dict, set, frozenset,
 Fraction and Decimal; an instance of a subclass of one (a Counter, an enum of numbers, a named
-tuple) passes as the plain value. All else passes as a reference that only its owner can follow.
+tuple) passes as the plain value. All else passes as a reference that only its owner can follow, in
+the sender's words: "mine" is an object that the sender keeps, "yours" one that the reader keeps.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Any, NoReturn, cast
 
 LONGEST_FRAME = 16_000_000
 _EXACT_INTEGERS = 2**53
+"""Below it, every reader of JSON has an integer exactly."""
 
 Wire = Any
 """A JSON value."""
@@ -225,7 +227,7 @@ def _forwarder(name: str, kind: type | None) -> Callable[..., object]:
 _FORWARDED: dict[str, type | None] = {
     **dict.fromkeys(
         ("call", "getattr", "setattr", "getitem", "setitem", "delitem", "enter")
-    ),
+    ),  # any kind, as is true of the next line
     **dict.fromkeys(("next", "round", "abs", "neg", *OPERATORS)),
     **dict.fromkeys(("len", "index", "int", "hash"), int),
     **dict.fromkeys(("str", "repr"), str),
@@ -233,7 +235,7 @@ _FORWARDED: dict[str, type | None] = {
     "bool": bool,
     "iter": Remote,
 }
-"""Operators forwarded to the response's code, and the only kind of answer each may give."""
+"""Operations forwarded to the response's code, each with the only kind of answer it may give."""
 for _name, _kind in _FORWARDED.items():
     setattr(Remote, f"__{_name.rstrip('_')}__", _forwarder(_name, _kind))
 
@@ -279,6 +281,15 @@ class Connection:
         return value
 
     def _result(self) -> tuple[object, list[tuple[int, object]]]:
+        """Wait for the result of a request; meanwhile, call what the subject asks for.
+
+        Returns:
+            The value, and by place each argument that the response's code changed.
+
+        Raises:
+            BaseException: what the response's code raised.
+            FrameError: the subject ended, or sent something else.
+        """
         while True:
             match read_frame(self._subject):
                 case ["ok", value, changed]:
@@ -294,6 +305,7 @@ class Connection:
                     raise FrameError("the subject sent no answer")
 
     def _call(self, number: int, args: Wire) -> Wire:
+        """Call a function of the tests for the response's code; return the message for it."""
         try:
             value = self._functions[number](*decode(args, self._follow))
             return ["returned", True, encode(value, self._reference)]
@@ -311,6 +323,10 @@ class Connection:
         raise error
 
     def _error_class(self, kinds: Sequence[Wire]) -> type[BaseException]:
+        """Return the class of an error: a built-in one by name, one of the response's by number.
+
+        After a number stand the kinds that it derives from.
+        """
         first, *others = kinds
         if isinstance(first, str):
             kind = getattr(builtins, first, None)

@@ -22,7 +22,7 @@ from rubric_synth.config import Frozen, Stage
 
 
 class CallRecord(Frozen):
-    """One call of a model or judge that was answered, or paid for; printing one shows no text."""
+    """One call of a model or judge that was answered or paid for; its `repr` shows no text."""
 
     key: str
     """Hash of all that may change the answer."""
@@ -39,7 +39,7 @@ class CallRecord(Frozen):
     fallback: str = ""
     """The group of a `litellm_config` that answered in place of the one that was asked."""
     answered: bool = True
-    """False where tokens were used and no answer came: it is asked again, and was paid for."""
+    """False where tokens were paid for and no answer came: the question is asked again."""
 
 
 class CallTotals(Frozen):
@@ -120,8 +120,8 @@ class DocumentCalls:
             known: records of earlier runs.
             permit: called before each new call and entered around it; raises where none may
                 be made any more.
-            on_answer: given each new record, before its answer is used, and what was used up by a
-                call without an answer.
+            on_answer: given each new record before its answer is used; also one of what a call
+                without an answer cost.
         """
         self._known = {record.key: record for record in known}
         self._permit = permit
@@ -160,7 +160,7 @@ class DocumentCalls:
         Raises:
             JudgeTransportError: no answer came.
         """
-        key = _with_texts(_asked(model, stage, reply), system, user)
+        key = _with_texts(_shared_key(model, stage, reply), system, user)
         record = self._known.get(key)
         if record is None:
             with self._permitted():
@@ -213,14 +213,15 @@ class DocumentCalls:
         return result
 
     def _new(self, record: CallRecord, answer: ChatReply | JudgeResult) -> CallRecord:
-        """Tell of an answer that has just come, and of who gave it in how many attempts."""
+        """Complete the record of an answer that has just come, hand it on, and return it."""
         fallback = answer.answered_by.fallback if answer.answered_by else ""
         update = {"attempts": answer.attempts or 1, "fallback": fallback}
         record = record.model_copy(update=update)
-        self._tell(record)
+        self._hand_on(record)
         return record
 
     def _permitted(self) -> AbstractContextManager[object]:
+        """Return the permit for one new call."""
         self.raise_interruption()
         with self._interruptible():
             return self._permit()
@@ -231,7 +232,7 @@ class DocumentCalls:
         usage: Usage | None,
         attempts: int,
     ) -> None:
-        """Tell what a call without an answer took; no document's account holds it."""
+        """Hand on what a call without an answer cost; it is in the totals of no document."""
         if usage is not None:
             record = CallRecord(
                 key=_hash([uuid.uuid4().hex]),  # no question has this key
@@ -241,9 +242,10 @@ class DocumentCalls:
                 attempts=attempts,
                 answered=False,
             )
-            self._tell(record)
+            self._hand_on(record)
 
-    def _tell(self, record: CallRecord) -> None:
+    def _hand_on(self, record: CallRecord) -> None:
+        """Keep a record if it is an answer, and give it to `on_answer`."""
         if record.answered:
             self._known[record.key] = record
         with self._interruptible():
@@ -251,7 +253,7 @@ class DocumentCalls:
 
     @contextmanager
     def _interruptible(self) -> Generator[None]:
-        """Remember what the run raises: a stage may swallow it."""
+        """Remember an error of `permit` or `on_answer`: a stage may swallow it."""
         try:
             yield
         except Exception as error:
@@ -265,8 +267,8 @@ class DocumentCalls:
 
 
 @lru_cache(maxsize=64)
-def _asked(model: ChatModel, stage: Stage, reply: type[BaseModel]) -> bytes:
-    """Return what all calls of a stage have in common; made once, a model does not change."""
+def _shared_key(model: ChatModel, stage: Stage, reply: type[BaseModel]) -> bytes:
+    """Return the part of the key that all calls of a stage share; kept, as no model changes."""
     schema = _hash([reply.model_json_schema()])
     return _json([stage, model.identity, reply.__name__, schema])
 
@@ -280,10 +282,10 @@ def _json(parts: list[Any]) -> bytes:
 
 
 def _with_texts(parts: bytes, *texts: str) -> str:
-    """Hash small parts as JSON, and long texts as they are: to escape them takes longer."""
+    """Hash `parts`, which are JSON, with long texts as they are: escaping these takes longer."""
     digest = hashlib.sha256(parts)
     for text in texts:
         encoded = text.encode("utf-8", "surrogatepass")
-        digest.update(len(encoded).to_bytes(8))  # so that no two lists of texts are one
+        digest.update(len(encoded).to_bytes(8))  # different texts, different bytes
         digest.update(encoded)
     return digest.hexdigest()

@@ -1,4 +1,4 @@
-"""Decide a check that runs no code of the response: within bounds, or not at all."""
+"""Decide a check that runs no code of the response, within bounds of time and of steps."""
 
 from dataclasses import dataclass
 
@@ -17,11 +17,13 @@ from rubric_judge.errors import VerificationError
 QuickCheck = ContainsCheck | RegexCheck | NumericCheck | SchemaCheck
 
 _SHORT_TEXT = 10_000
-"""Characters: numbers in every second one of them take a hundredth of a second."""
-_FEW_PHRASES = 200_000
-"""Characters, each counted for each phrase that is looked for in them."""
+"""Characters. So many, with a number at every second one, are read in a hundredth of a second."""
+_SHORT_SEARCH = 200_000
+"""Characters times phrases that are looked for in them."""
 _SHORT_S = 0.005
+"""Processor time of a pattern."""
 _FEW_STEPS = 5_000
+"""Steps of a schema."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +37,7 @@ class CheckResult:
 
 
 class PastBoundError(Exception):
-    """A check that may take longer than a hundredth of a second: for another process."""
+    """A check may take longer than a hundredth of a second, and belongs in another process."""
 
 
 def decide(check: QuickCheck, text: str, *, regex_timeout_s: float) -> CheckResult:
@@ -56,8 +58,8 @@ def decide(check: QuickCheck, text: str, *, regex_timeout_s: float) -> CheckResu
             check, text, time_left=ProcessorTime(patterns_s), steps=MOST_STEPS
         )
     except TimeoutError:
-        its = "a pattern of its schema" if of_schema else "its pattern"
-        return CheckResult(0.0, f"{its} ran past {patterns_s} s")
+        pattern = "a pattern of its schema" if of_schema else "its pattern"
+        return CheckResult(0.0, f"{pattern} ran past {patterns_s} s")
     except StepsError:
         return CheckResult(
             0.0, f"its JSON takes more than {MOST_STEPS} steps of its schema"
@@ -65,7 +67,7 @@ def decide(check: QuickCheck, text: str, *, regex_timeout_s: float) -> CheckResu
 
 
 def decide_shortly(check: QuickCheck, text: str) -> CheckResult:
-    """Decide a check as `decide` does where that takes about a hundredth of a second at most.
+    """Decide a check as `decide` does, if that takes about a hundredth of a second at most.
 
     Args:
         check: what to look for.
@@ -78,7 +80,7 @@ def decide_shortly(check: QuickCheck, text: str) -> CheckResult:
         PastBoundError: it may take longer.
     """
     phrases = len(check.phrases) if isinstance(check, ContainsCheck) else 0
-    longest = _FEW_PHRASES // phrases if phrases else _SHORT_TEXT
+    longest = _SHORT_SEARCH // phrases if phrases else _SHORT_TEXT
     if len(text) > longest and not isinstance(check, RegexCheck):
         raise PastBoundError
     try:
@@ -92,6 +94,7 @@ def decide_shortly(check: QuickCheck, text: str) -> CheckResult:
 def _decided(
     check: QuickCheck, text: str, *, time_left: ProcessorTime, steps: int
 ) -> CheckResult:
+    """Decide a check; a bound that it passes is raised, as TimeoutError or StepsError."""
     try:
         match check:
             case ContainsCheck():
@@ -125,9 +128,10 @@ def note_of_failure(error: Exception) -> str:
         The note; its kind and no text.
 
     Raises:
-        VerificationError: the rubric's doing, as it was raised.
-        StepsError: a bound of the caller's, as it was raised.
-        OSError: the machine's doing, as an ImportError is; a TimeoutError, which is one.
+        VerificationError: the rubric is at fault, not the response. Like all others here, the error
+            is raised as it came.
+        StepsError: a bound that the caller set was passed; likewise a TimeoutError.
+        OSError, ImportError: the machine is at fault.
     """
     if isinstance(error, (VerificationError, StepsError, ImportError, OSError)):
         raise error

@@ -20,7 +20,7 @@ class _Piece(NamedTuple):
     opens: bool
     """Whether it is the first under its heading."""
     before: str
-    """Text between it and the piece before, where both are in one section."""
+    """Text that joins it to the piece before, where both are in one section."""
 
 
 def cut(document: Document, *, most_words: int) -> list[Section]:
@@ -31,8 +31,8 @@ def cut(document: Document, *, most_words: int) -> list[Section]:
         most_words: Largest number of words of a section, its heading left out.
 
     Returns:
-        Sections of at most so many words. A section begins at a heading as soon as the section
-        before has half of them; a heading with nothing below it is left out.
+        Sections of at most so many words. At a heading a new section begins if the one before has
+        half as many or more; a heading with nothing below it is left out.
     """
     sections: list[Section] = []
     pieces: list[_Piece] = []
@@ -54,6 +54,7 @@ def cut(document: Document, *, most_words: int) -> list[Section]:
 
 
 def _section(document: Document, pieces: list[_Piece]) -> Section:
+    """Join pieces into a section, under the document's title and the heading of the first."""
     title = document.title.strip()
     name = pieces[0].heading
     text = pieces[0].text
@@ -66,14 +67,14 @@ def _section(document: Document, pieces: list[_Piece]) -> Section:
 
 
 def _pieces(text: str, most_words: int) -> Iterator[_Piece]:
-    """Yield the paragraphs, with the headings between those of one section as lines of it."""
+    """Yield the paragraphs of a text in pieces; a heading is in `before` of the first below it."""
     heading = ""
     opens = False
     is_first = True
     for block in re.split(r"\n\s*\n", text):
         for line_or_block in _blocks(block):
             if match := _HEADING.fullmatch(line_or_block.strip()):
-                # The first heading names the document, as every section does.
+                # At the top it is the document's title, which every section has anyway.
                 heading = (
                     "" if is_first else " ".join(match["name"].replace("`", "").split())
                 )

@@ -1,9 +1,8 @@
-"""Modules that the stack loads for other uses than a run on a CPU, left out of its processes.
+"""Modules that a run on a CPU does not need, left out of its processes.
 
-Each of them loads transformers, and most DeepSpeed or vLLM: what these load for images, servers
-and GPUs is not used there. To leave it out saves nearly half of the processor time that a process
-takes to load, over three seconds, and 120 to 170 MiB, in half a dozen processes of each run on a
-CPU.
+All these processes load transformers, and most of them DeepSpeed or vLLM, which load further
+modules for images, servers and GPUs. Without those a process loads in little more than half of the
+processor time, over three seconds less, and takes 120 to 170 MiB less; a run has half a dozen.
 
 Nothing depends on it: a name that a version of these libraries lacks is not replaced, and with
 RUBRIC_TRAIN_LOAD_ALL=1 in the environment all is loaded as it is.
@@ -24,7 +23,10 @@ Patch = Callable[[ModuleType], AbstractContextManager[None]]
 
 @contextmanager
 def replaced(stand_ins: Mapping[str, object]) -> Generator[None]:
-    """Have imports find other modules, or none, unless the right ones are loaded already."""
+    """Have imports find other modules in place of some, unless these are loaded already.
+
+    None in the place of a module makes its import fail.
+    """
     missing = [name for name in stand_ins if name not in sys.modules]
     sys.modules.update({name: stand_ins[name] for name in missing})  # pyright: ignore[reportCallIssue, reportArgumentType]
     try:
@@ -46,7 +48,7 @@ def putting(**values: object) -> Patch:
 
 
 class _Unused(ModuleType):
-    """A module whose names are imported and not used here, unless as types of dictionaries."""
+    """A stand-in, every name of which is `dict`: those who import one use it as a type at most."""
 
     def __getattr__(self, name: str) -> object:
         if name.startswith("__"):
@@ -55,12 +57,12 @@ class _Unused(ModuleType):
 
 
 def _as_it_is(function: Any = None, *_args: object, **_options: object) -> Any:
-    """Decorate nothing, whether called with a function or before it."""
+    """Return a function as it is: a decorator that does nothing, with or without arguments."""
     return _as_it_is if function is None else function
 
 
 def _without(*names: str, **stand_ins: object) -> Patch:
-    """Load a module without others, whose names it imports."""
+    """Load a module without others that it imports: each is `_Unused`, or its stand-in."""
     unused = {name: _Unused(name) for name in names}
     return lambda _: replaced(unused | stand_ins)
 
@@ -71,7 +73,7 @@ def _no(*_: object) -> bool:
 
 @contextmanager
 def _keeping_all(_module: ModuleType) -> Generator[None]:
-    """Look for no garbage meanwhile: of the time that a large package takes, a fifth goes there."""
+    """Collect no garbage while a module loads: a fifth of a large package's time goes there."""
     collects = gc.isenabled()
     gc.disable()
     try:
@@ -84,7 +86,7 @@ def _keeping_all(_module: ModuleType) -> Generator[None]:
 
 @contextmanager
 def _uncompiling(module: Any) -> Generator[None]:
-    """Load torch, and where nothing is compiled let it mark no function for its compiler."""
+    """Load torch; where nothing is compiled, make its decorator for the compiler do nothing."""
     with _keeping_all(module):
         yield
     if settings.is_eager():
@@ -109,15 +111,15 @@ PATCHES: dict[str, Patch] = {
         is_sklearn_available=_no, is_scipy_available=_no
     ),
     "accelerate.utils.imports": putting(is_boto3_available=_no),
-    # Servers and what they are asked by; audio's filters.
+    # A server of tools; audio's filters.
     "vllm.reasoning.abs_reasoning_parsers": _without(
         "vllm.entrypoints.mcp.tool_server"
     ),
     "vllm.multimodal.audio": _without(**{"scipy.signal": None}),
-    # torch's compiler, which vLLM adjusts.
+    # Adjustments of torch's compiler.
     "vllm": _without("vllm.env_override"),
     # A tracker, where it is installed, and not DeepSpeed's: hundreds of modules, some of a server.
     "deepspeed.autotuning.autotuner": _without(mlflow=None),
     "torch": _uncompiling,
 }
-"""By the full name of the module that each is for."""
+"""How each of these modules is loaded, by its full name."""

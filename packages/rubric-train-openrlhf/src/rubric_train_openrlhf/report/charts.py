@@ -27,7 +27,7 @@ _ZEROS = {
     "unclosed thought": "unclosed",
     "all other": "unrewarded",
 }
-"""Outcomes of responses that earned nothing, by reason; all others are out of contract."""
+"""Outcome to show the responses of, by the layer of the chart; of all other layers, `invalid`."""
 _CHARTS: list[dict[str, Any]] = toml_beside(__file__, "charts.toml")["charts"]
 
 
@@ -47,7 +47,7 @@ def sections(
         heldout: the validation passes.
         distilled: the steps of self-distillation.
         best_step: step of the pass to ring in the chart of rewards.
-        leads: whether the points of training lead to the responses of their step.
+        leads: whether points of training are links to the responses of their step.
         known: names of criteria that responses can be chosen by; all if None.
     """
     names = _criterion_names(metrics, heldout)
@@ -82,16 +82,20 @@ def is_flat(chart: Chart) -> bool:
 
 
 def is_measured(rows: Iterable[MetricsRow]) -> bool:
-    """Return whether the divergence from the reference policy was; without weight it is not."""
+    """Return whether the divergence from the reference policy was measured.
+
+    It is not where it has no weight in the loss, and then 0 in every row.
+    """
     return any(row.kl != 0 for row in rows)
 
 
 def _link(
     entry: Mapping[str, Any], series: Series, known: Collection[str] | None
 ) -> str:
-    """Return where a point leads: to responses of its step, of those that it counts where it may.
+    """Return the address that the points of a series lead to: the responses of their step.
 
-    The answers of validation passes are not kept.
+    Where they can be told apart, only the responses that a point counts; "" for a validation pass,
+    whose answers are not kept.
     """
     match entry:
         case {"dots": _} | {"criteria": "validation"}:
@@ -113,6 +117,7 @@ def _series(
     heldout: Sequence[HeldoutRow],
     names: Sequence[str],
 ) -> Iterator[Series]:
+    """Yield the layers, criteria or dots of an entry; nothing where it is a line (see `_line`)."""
     match entry:
         case {"layers": "seconds"}:
             yield from _stack(metrics, map(_seconds, metrics))
@@ -127,7 +132,7 @@ def _series(
 
 
 def _line(entry: Mapping[str, str], steps: Steps) -> Iterator[Series]:
-    """A line of the steps; nothing where the entry is of another kind."""
+    """Yield the line of an entry over the steps; nothing where it is of another kind."""
     field = entry.get("field")
     if field is None:
         return
@@ -138,6 +143,7 @@ def _line(entry: Mapping[str, str], steps: Steps) -> Iterator[Series]:
 
 
 def _seconds(row: MetricsRow) -> dict[str, float]:
+    """Return the seconds of a step by what they went to; they add up to the whole step."""
     parts = {
         "generating": row.generate_s,
         "waiting for the judge": row.judge_wait_s,
@@ -157,7 +163,7 @@ def series_of(
     *,
     style: Literal["line", "dots"] = "line",
 ) -> Series:
-    """Draw a field of the rows that have it: no backend nor method computes every quantity."""
+    """Make a series of one field, of the rows that have it: no backend fills all of them."""
     points = [(row.step, getattr(row, field, None)) for row in rows]
     known = [(step, value) for step, value in points if value is not None]
     steps = tuple(step for step, _ in known)
@@ -167,6 +173,7 @@ def series_of(
 def _stack(
     metrics: Sequence[MetricsRow], parts: Iterable[Mapping[str, float]]
 ) -> Iterator[Series]:
+    """Yield the parts of each step as layers, the largest first, with the rest as one layer."""
     rows = list(parts)
     steps = tuple(row.step for row in metrics)
     total: Counter[str] = Counter()
@@ -184,7 +191,7 @@ def _stack(
 def _criteria(
     rows: Sequence[MetricsRow] | Sequence[HeldoutRow], names: Sequence[str]
 ) -> Iterator[Series]:
-    """One line a criterion; the same names have the same colours in every chart."""
+    """Yield a line for each criterion; a name has the same colour in every chart."""
     steps = tuple(row.step for row in rows)
     for i, name in enumerate(names[:MAX_PARTS], start=1):
         if any(name in row.criteria for row in rows):

@@ -10,7 +10,8 @@ from rubric_core import JudgeResult, Thought  # pydantic resolves them at runtim
 Status = Literal["running", "finished", "failed", "interrupted", "diverged"]
 AuditSource = Literal["heldout", "training"]
 AlarmState = Literal["starting", "cannot_tell", "quiet", "alarm"]
-"""Whether there are too few audits to compare with, or to say anything; and what they say."""
+"""State of an audit's test: the audits that it compares with are not complete yet (`starting`),
+there are too few for an answer (`cannot_tell`), no drift is sure (`quiet`), or one is (`alarm`)."""
 
 
 def _is_none(value: object) -> bool:
@@ -27,17 +28,17 @@ class ClusterStep(_Row):
     """Figures of a step on a cluster beside those of every step."""
 
     sampler_gap: float
-    """Mean |log π_engine − log π_policy| of the tokens trained on, in nats, before the update: what
-    the engines' arithmetic differs by, and large where they hold other weights than the policy."""
+    """Mean |log π_engine − log π_policy| of the tokens trained on, in nats, before the update.
+    Small where only the arithmetic differs, large where the engines hold other weights."""
     dropped_frac: float | None = None
     """Share of tokens, or of responses, out of the bounds of the importance correction, which caps
-    or leaves them out; none without one."""
+    them or leaves them out; None without a correction."""
     updates: int
     """Optimiser updates made; those without a valid response are left out."""
     experience_s: float
-    """Log-probabilities of policy and reference, and the judge's side dividing the credit."""
+    """Seconds for the log-probabilities of policy and reference, and for dividing the credit."""
     sync_s: float
-    """New weights from the policy to the engines."""
+    """Seconds to bring new weights from the policy to the engines."""
     engine_restarts: int
     """Engines that died in this step and were started again."""
     resent_responses: int
@@ -61,12 +62,12 @@ class JudgingFigures(_Row):
     """Shares of all responses with reward 0; "scored" are zeros that the judge gave, and
     "empty_answer" and "unclosed_thought" those of responses that it was not asked about."""
     criteria: dict[str, float]
-    """Mean z of the criteria of an id that repeats in the run's tasks, or of a kind."""
+    """Mean z by id of the criterion where ids repeat in the run's tasks, else by kind."""
     m_eff_mean: float
     """Mean M_eff of the groups' rubrics."""
     invalid_frac: float
-    """Share of all judgements of the step, those that dynamic sampling dropped included, as are the
-    next three."""
+    """Share of all judgements of the step. In it and the next three figures, the judgements that
+    dynamic sampling dropped count too."""
     unavailable_frac: float
     degenerate_group_frac: float
     by_fallback: dict[str, int] = Field(default_factory=dict, exclude_if=not_)
@@ -95,7 +96,7 @@ class UpdateMetrics(_Row):
     is_weight_bounded_frac: float | None = None
     """Share of tokens whose weight its bounds change."""
     entropy: float | None
-    """None on a cluster: OpenRLHF computes it for an entropy bonus alone, and has none to make."""
+    """None on a cluster: OpenRLHF computes it only for an entropy bonus, and there is none here."""
     grad_norm: float
     """Before clipping."""
     lr: float
@@ -153,7 +154,7 @@ class AuditFigures(AuditCounts):
     drift: float | None
     """The gap less that of the start; None while the start is not complete."""
     drift_low: float | None
-    """Rise of the gap that some look so far surely had; None where not even one above 0 is sure."""
+    """Least rise that the gap surely had at some look so far; None where none above 0 is sure."""
     log_evidence: float
     """Natural log of the evidence of all audits so far; log(1/alpha) is an alarm."""
     cannot_tell: int
@@ -251,7 +252,7 @@ class HeldoutReward(_Row):
     n: int
     """Questions with at least one usable judgement."""
     criteria: dict[str, float]
-    """Mean z of the criteria of an id that repeats in the run's tasks, or of a kind."""
+    """Mean z by id of the criterion where ids repeat in the run's tasks, else by kind."""
     audit: AuditFigures | None = Field(default=None, exclude_if=_is_none)
     """Left out where no held-out response is audited."""
 

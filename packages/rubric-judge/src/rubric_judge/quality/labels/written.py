@@ -1,9 +1,9 @@
 """Answers written to be right, in other words, or false, in the same words.
 
-A judge's rewards for both show their worth: the first is the highest that a policy can honestly
-reach, the second must lie near the bottom. Each line holds one answer, and
-whether a person or a model wrote it. A dataset's own lie beside its tasks, in a file of the name
-`WRITTEN_FILE`; those for forty questions on numpy, scipy and networkx come with this package.
+What a judge pays for both shows what its rewards are worth: the first is the most that a policy can
+honestly reach, the second must be near 0. Each line of a file holds one answer, and says whether a
+person or a model wrote it. A dataset's own answers lie beside its tasks, in `WRITTEN_FILE`; answers
+to forty questions on numpy, scipy and networkx come with this package.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -34,7 +34,7 @@ FORM = (
 
 
 COPIED = 12
-"""Words in a row from passage or reference answer from which a right answer is a copy."""
+"""Words in a row: a right answer that shares so many with passage or reference answer copies."""
 
 
 class Truth(StrEnum):
@@ -139,8 +139,8 @@ def read_written(path: Path) -> Iterator[tuple[int, WrittenAnswer]]:
 def _with_one_truth(path: Path) -> Iterator[tuple[int, WrittenAnswer]]:
     """Yield the lines of `read_written`, refusing a text with two truths.
 
-    A page on which answers are being written may hold a text as right and as false for a while;
-    who uses the file is told.
+    A page on which answers are being written may call a text right and false for a while; whoever
+    uses the file afterwards is told so.
 
     Raises:
         RubricFileError: as `read_written`; or a line has a text that another one gives another
@@ -148,8 +148,8 @@ def _with_one_truth(path: Path) -> Iterator[tuple[int, WrittenAnswer]]:
     """
     truths: dict[tuple[str, str, str], tuple[Truth, int]] = {}
     for line, answer in read_written(path):
-        place = answer.task_id or "", answer.question, answer.response.strip()
-        truth, before = truths.setdefault(place, (answer.truth, line))
+        text = answer.task_id or "", answer.question, answer.response.strip()
+        truth, before = truths.setdefault(text, (answer.truth, line))
         if truth is not answer.truth:
             problem = (
                 f"the same text is {truth} in line {before} and {answer.truth} here"
@@ -231,9 +231,10 @@ def _is_copied(task: Task, right: Mapping[str, str]) -> bool:
 def _joined(
     answers: Iterable[WrittenAnswer], tasks: Sequence[Task], *, same_rubric: bool = True
 ) -> Iterator[tuple[Task, WrittenAnswer]]:
-    """Yield each answer with its task: of its id, or else the only one that asks its question.
+    """Yield each answer with its task, if it has one.
 
-    An answer that was written for another rubric belongs to none.
+    It is the task of the answer's id; without an id, the only task that asks its question. Unless
+    `same_rubric` is off, an answer that was written for another rubric belongs to no task.
     """
     by_id = {task.task_id: task for task in tasks}
     by_question: dict[str, list[Task]] = {}
@@ -241,18 +242,20 @@ def _joined(
         by_question.setdefault(task.question, []).append(task)
     for answer in answers:
         if answer.task_id is None:
-            same = by_question.get(answer.question, ())
-            task = same[0] if len(same) == 1 else None
+            asking = by_question.get(answer.question, ())
+            task = asking[0] if len(asking) == 1 else None
         else:
             task = by_id.get(answer.task_id)
         if task is not None and task.question == answer.question:
-            is_same = answer.rubric_sha256 in (None, hash_rubric(task.rubric))
-            if is_same or not same_rubric:
+            fits = answer.rubric_sha256 in (None, hash_rubric(task.rubric))
+            if fits or not same_rubric:
                 yield task, answer
 
 
 def require_written(path: Path) -> None:
-    """Refuse responses that are not valid written answers, and so need labels.
+    """Refuse a file whose first row states no truth: its responses are no written answers.
+
+    They need labels by people.
 
     Raises:
         ConfigError: they are responses without a stated truth.

@@ -1,7 +1,7 @@
-"""Errors relative to human labels that criteria or judges share, and their effective number.
+"""Errors, against human labels, that criteria or judges share; how many independent ones they are.
 
-Variance between calls says nothing about them. An answer that is hard to judge by one criterion is
-hard by the others, and for other judges.
+The variance between calls says nothing about such errors. An answer that is hard to judge by one
+criterion is hard by the others, and for other judges.
 """
 
 import math
@@ -131,7 +131,7 @@ def effective_judges_by_errors(
 def effective_without_weakest(
     rewards_JN: FloatArray, reference_N: FloatArray
 ) -> Statistic:
-    """Return the same of the judges without the one that errs most by its square.
+    """Return `effective_judges_by_errors` without the judge whose squared error is largest.
 
         argmax_j Σ_i (r_ij − r_reference,i)²
 
@@ -155,6 +155,7 @@ def effective_without_weakest(
 
 
 def _worth(error_JN: FloatArray) -> float:
+    """Return J_err of some judges' errors; see `effective_judges_by_errors`."""
     if min(error_JN.shape) < _FEWEST:
         return math.nan
     together = float(error_JN.mean(axis=0).var())

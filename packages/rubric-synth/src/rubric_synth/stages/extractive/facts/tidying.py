@@ -11,7 +11,9 @@ from rubric_synth.tables import patterns, word_sets
 
 _PATTERNS = patterns("page_repairs")
 _SHORTEST = 4
+"""Fewest letters of a word that may be a slip."""
 _WORD = re.compile(r"(?<![\w.`'-])[a-z]+(?![\w.`'-])")
+# "SQuares": a capital too many.
 _HALF_CAPITAL = re.compile(r"\b[A-Z]{2,}[a-z]{3,}\b")
 _CAPITAL = re.compile(r"(?<![\w.`'-])[A-Z][a-z]{4,}(?![\w.`'-])")
 
@@ -20,7 +22,7 @@ def tidied(entry: ApiEntry) -> ApiEntry:
     """Repair what line breaks and joining left in the texts of an entry.
 
     Args:
-        entry: "non- negative", "and/ or", "an axis?.".
+        entry: an entry with texts such as "non- negative", "and/ or" or "an axis?.".
     """
     update = {
         "summary": tuple(map(_repaired, entry.summary)),
@@ -46,10 +48,10 @@ def _repaired(text: str) -> str:
 
 
 def lowered_names(entry: ApiEntry) -> frozenset[str]:
-    """Return the words that keep their capital: names, and no word that is written small too.
+    """Return the names of an entry, whose capital is kept where a sentence begins with them.
 
     Args:
-        entry: The entry whose texts show it.
+        entry: the entry. A word that its texts also write without a capital is no name.
     """
     text = ". ".join(entry.texts())
     small = set(_COMMON)
@@ -71,7 +73,7 @@ _COMMON = _WORDS["no_names"]
 
 
 class Spelling:
-    """Words of a page that are one letter off another."""
+    """Words of a page that look like slips: not English, and one letter off a known word."""
 
     def __init__(
         self,
@@ -80,12 +82,12 @@ class Spelling:
     ) -> None:
         """Read the words of an entry, and of its collection where it is known."""
         small = Counter[str]()
-        seen = Counter[str]()
+        all_words = Counter[str]()
         for text in entry.texts():
             small.update(_WORD.findall(text))
-            seen.update(word.lower() for word in _CAPITAL.findall(text))
-        seen.update(small)
-        self._known = _reliable(seen)
+            all_words.update(word.lower() for word in _CAPITAL.findall(text))
+        all_words.update(small)
+        known = _reliable(all_words)
         names = {item.name.lower() for item in entry.parameters}
         names.add(entry.name.lower())
         self._odd: set[str] = set()
@@ -94,9 +96,7 @@ class Spelling:
                 continue
             if _is_known(word):
                 continue
-            is_slip_here = count == 1 and any(
-                _one_edit(word, other) for other in self._known
-            )
+            is_slip_here = count == 1 and any(_one_edit(word, other) for other in known)
             is_slip_elsewhere = terms is not None and terms.is_slip(word)
             if is_slip_here or is_slip_elsewhere:
                 self._odd.add(word)
@@ -110,7 +110,7 @@ class Spelling:
 
 
 def _reliable(counts: Counter[str]) -> set[str]:
-    """Return the words that are not slips: they stand there twice, or English has them."""
+    """Return the words that are no slips: they occur twice or more, or are English."""
     return {
         word
         for word, count in counts.items()
@@ -119,7 +119,7 @@ def _reliable(counts: Counter[str]) -> set[str]:
 
 
 def _is_known(word: str) -> bool:
-    """Tell whether English has a word, its endings and beginnings left out."""
+    """Tell whether a word is English, as it is or without an ending or a beginning."""
     if parsing.is_english(word):
         return True
     for ending in _ENDINGS:
@@ -153,7 +153,10 @@ _BEGINNINGS = (
 
 
 def _one_edit(word: str, other: str) -> bool:
-    """Tell whether one letter put in, left out, changed or swapped makes one word the other."""
+    """Tell whether two words differ by one slip behind their first letter.
+
+    A slip is a letter put in, left out or changed, or two neighbours swapped.
+    """
     if abs(len(word) - len(other)) > 1:
         return False
     if word[0] != other[0]:
