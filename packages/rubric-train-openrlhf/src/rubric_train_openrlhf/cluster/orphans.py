@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING
@@ -137,8 +137,16 @@ def _uses(process: "psutil.Process", folder: Path) -> bool:
         return False
     below = f"{folder}/"
     return any(below in word for word in words) or any(
-        file.path.startswith(below) for file in process.open_files()
+        f"{target}/".startswith(below) for target in _open_files(process.pid)
     )
+
+
+def _open_files(pid: int) -> Iterator[str]:
+    """Yield what a process has open: psutil leaves out folders, and files that were removed."""
+    with contextlib.suppress(OSError):  # it has ended, or is another user's
+        for link in list(Path(f"/proc/{pid}/fd").iterdir()):
+            with contextlib.suppress(OSError):  # closed meanwhile
+                yield str(link.readlink())
 
 
 PLACE = Path("/tmp")  # noqa: S108  # the names of Ray's sockets leave little room for another

@@ -26,6 +26,16 @@ log = open(sys.argv[1], "w")
 print("ready", flush=True)
 time.sleep(60)
 """
+OPENS_UNSEEN = """
+import os, sys, time
+place = bytes.fromhex(sys.argv[1]).decode()
+kept = os.open(place, os.O_RDONLY)
+if os.path.isfile(place):
+    os.unlink(place)
+print("ready", flush=True)
+time.sleep(60)
+"""
+"""Keeps open what no word of its command names."""
 OWNS = """
 import sys, time
 from pathlib import Path
@@ -74,6 +84,18 @@ def test_processes_of_a_run_are_found_by_what_they_keep_open(tmp_path: Path) -> 
     assert end_processes(tmp_path) == 1
     assert process.wait() == -signal.SIGKILL
     assert end_processes(tmp_path) == 0
+
+
+@pytest.mark.parametrize("name", [".", "removed.out"])
+def test_a_process_is_found_by_a_folder_or_a_removed_file_that_it_keeps_open(
+    tmp_path: Path, name: str
+) -> None:
+    (tmp_path / "removed.out").touch()
+    process, _ = started(OPENS_UNSEEN, str(tmp_path / name).encode().hex())
+    try:
+        assert processes_of(tmp_path) == [process.pid]
+    finally:
+        stop(process)
 
 
 def test_a_reader_of_a_log_is_no_process_of_the_run(tmp_path: Path) -> None:
