@@ -129,6 +129,33 @@ def test_inspect_names_a_tool_in_function() -> None:
     assert [c.text for c in trace.turns[0].calls] == ['find({"q": "x"})']
 
 
+def test_a_call_of_inspect_that_the_server_executed_brings_its_result() -> None:
+    def search(place: str, result: str, error: str | None = None) -> dict[str, Any]:
+        return {
+            "type": "tool_use",
+            "tool_type": "web_search",
+            "id": place,
+            "name": "web_search",
+            "arguments": '{"query": "x"}',
+            "result": result,
+            "error": error,
+        }
+
+    parts = [search("s1", "found"), search("s2", "", "timed out")]
+    reply = {"role": "assistant", "content": [*parts, {"type": "text", "text": "4."}]}
+
+    trace = chat_trace([reply])
+
+    assert [(step.call_id, step.text) for step in trace.steps] == [
+        ("", "4."),
+        ("s1", "found"),
+        ("s2", "timed out"),
+    ]
+    assert [call.text for call in trace.turns[0].calls] == [
+        'web_search({"query": "x"})'
+    ] * 2
+
+
 @pytest.mark.parametrize(
     ("content", "error", "text"),
     [

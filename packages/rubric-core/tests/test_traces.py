@@ -595,6 +595,24 @@ def test_a_record_of_verifiers_says_whether_it_was_cut(
         verifiers_trace({"nodes": nodes, **record})
 
 
+def test_a_reply_that_a_harness_made_up_is_no_turn_of_verifiers() -> None:
+    made_up = {"role": "assistant", "content": "I go on."}
+    search = {"type": "tool_use", "id": "s", "name": "search", "result": "found"}
+    searched = {"role": "assistant", "content": [search]}
+    messages = [QUESTION, END, made_up, searched, QUESTION, made_up, END]
+    nodes = [
+        {"parent": place - 1 if place else None, "message": message, "sampled": own}
+        for place, (message, own) in enumerate(
+            zip(messages, (False, True, False, True, False, False, True), strict=True)
+        )
+    ]
+
+    trace = verifiers_trace({"nodes": nodes})
+
+    assert [step.text for step in trace.turns] == ["Done.", "", "Done."]
+    assert [step.role for step in trace.steps].count("tool") == 1
+
+
 def test_a_damaged_record_of_verifiers_is_refused() -> None:
     node = {"parent": 7, "message": END, "sampled": True}
 

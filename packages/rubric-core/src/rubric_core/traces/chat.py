@@ -60,13 +60,16 @@ def chat_trace(
     before = messages_in(prompt, role="prompt")
     sampled = messages_in(messages, role="messages")
     ids = _CallIds()
-    steps = [
-        _step(
-            message, ids, place=place, thoughts=_of(thoughts, place >= len(before)),
-            opened=opened, sampled=place >= len(before),
-        )
-        for place, message in enumerate([*before, *sampled])
-    ]  # fmt: skip
+    steps: list[TraceStep] = []
+    for place, message in enumerate([*before, *sampled]):
+        is_sampled = place >= len(before)
+        steps.append(
+            _step(
+                message, ids, place=place, thoughts=_of(thoughts, is_sampled),
+                opened=opened, sampled=is_sampled,
+            )
+        )  # fmt: skip
+        steps += _server_results(message)
     return Trace(steps=tuple(steps), cut=cut)
 
 
@@ -222,7 +225,8 @@ def _step(
             f"messages.{place} has no role of {', '.join(_ROLES)}: name who wrote it",
             field=f"messages.{place}.role",
         )
-    if any(part.get("type") in _OTHER_CALLS for part in parts_of(message)):
+    apart = [part for part in parts_of(message) if not _is_server_call(part)]
+    if any(part.get("type") in _OTHER_CALLS for part in apart):
         raise SchemaError(
             f"messages.{place} holds calls or results in its content, as Anthropic's messages do: "
             "write calls to `tool_calls`, and each result as a message of the role `tool`",
@@ -231,8 +235,9 @@ def _step(
     if role == "assistant":
         calls = _calls(message, ids, place=place)
         ids.wait(calls)
+        own = [*_server_calls(message), *calls]
         return reply_step(
-            message, calls, thoughts=thoughts, opened=opened, sampled=sampled
+            message, own, thoughts=thoughts, opened=opened, sampled=sampled
         )
     text = seen_text(message)
     if role != "tool":
@@ -245,6 +250,35 @@ def _step(
         named = message.get("name") or message.get("tool_name")
         call_id = ids.next(named, place=place)
     return TraceStep(role=role, text=text, call_id=call_id)
+
+
+def _is_server_call(part: Mapping[str, object]) -> bool:
+    """Whether a part is a call that the server executed: inspect_ai keeps its result there."""
+    return part.get("type") == "tool_use" and isinstance(part.get("result"), str)
+
+
+def _server_calls(message: Mapping[str, object]) -> list[ToolCall]:
+    return [
+        ToolCall(
+            id=str(part.get("id") or ""),
+            name=readable(str(part.get("name") or "")),
+            arguments=arguments_text(part.get("arguments")),
+        )
+        for part in parts_of(message)
+        if _is_server_call(part)
+    ]
+
+
+def _server_results(message: Mapping[str, object]) -> list[TraceStep]:
+    return [
+        TraceStep(
+            role="tool",
+            text=arguments_text(part.get("result") or part.get("error")),
+            call_id=str(part.get("id") or ""),
+        )
+        for part in parts_of(message)
+        if _is_server_call(part)
+    ]
 
 
 def _calls(

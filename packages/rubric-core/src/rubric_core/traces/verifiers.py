@@ -52,9 +52,11 @@ def verifiers_trace(
     read = chat_trace(
         messages[first:], prompt=messages[:first], thoughts=thoughts, cut=cut
     )
+    pairs = zip(messages[first:], sampled[first:], strict=True)
+    turns = iter([own for each, own in pairs if each.get("role") == "assistant"])
     steps = [
-        step if not step.sampled or own else _not_own(step)
-        for step, own in zip(read.steps, sampled, strict=True)
+        step if not step.sampled or next(turns) else _not_own(step)
+        for step in read.steps
     ]
     return Trace(steps=tuple(steps), cut=cut)
 
