@@ -115,10 +115,10 @@ def _results(step: Mapping[str, object], place: int) -> list[TraceStep]:
         )
     results = cast("Mapping[str, object]", observation).get("results")
     texts: defaultdict[str, list[str]] = defaultdict(list)
-    for place, result in enumerate(messages_in(results, role="results")):
+    for number, result in enumerate(messages_in(results, role="results")):
         # Several results of one call are its result; those of no call stay apart.
         call_id = str(result.get("source_call_id") or "")
-        texts[call_id or f"{_NO_CALL}{place}"].append(seen_text(result))
+        texts[call_id or f"{_NO_CALL}{number}"].append(seen_text(result))
     return [
         TraceStep(
             role="tool",
