@@ -11,7 +11,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from rubric_core import ConfigError, RubricFileError, SchemaError, Task
+from rubric_core import (
+    ConfigError,
+    RubricFileError,
+    SchemaError,
+    Task,
+    answer_of,
+)
 from rubric_core.traces.messages import text_of
 from rubric_judge.adapters.rows import TaskSource, joined_row, label_row, task_source
 
@@ -269,10 +275,11 @@ def test_what_is_no_text_is_refused(value: object) -> None:
 
 @given(st.text(st.characters(), max_size=20))
 @example("half of a pair: \ud83d")
+@example("<thought>")
 def test_whatever_a_policy_writes_can_be_judged(response: str) -> None:
     view = TaskSource({}).view(
         {"rubric": [{"id": "a", "weight": 1.0}]}, prompt="", response=response
     )
 
-    assert len(view.response) == len(response)
+    assert len(view.response) == len(answer_of(response).text)
     view.response.encode()

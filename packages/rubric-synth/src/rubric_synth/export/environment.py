@@ -7,8 +7,8 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.machinery import PathFinder
 from importlib.metadata import distributions
-from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
@@ -150,7 +150,7 @@ def checked_name(name: str) -> str:
 
 def _is_installed(name: str) -> bool:
     """Whether something else than an environment has this name: its own needs may be of it."""
-    spec = find_spec(name.replace("-", "_"))
+    spec = PathFinder.find_spec(name.replace("-", "_"))
     if spec is not None and spec.origin:
         return not Path(spec.origin).with_name(RECORD_FILE).exists()
     return next(iter(distributions(name=name)), None) is not None
