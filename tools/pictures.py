@@ -38,7 +38,7 @@ PICTURES: Final = {
     "report": Picture("training", width=1100, height=830),
     "answers": Picture("training", part=".same-questions"),
     "stats": Picture("statistics"),
-    "evaluation": Picture("evaluation"),
+    "evaluation": Picture("evaluation", width=1240, height=800),
     "label": Picture("label"),
 }
 
