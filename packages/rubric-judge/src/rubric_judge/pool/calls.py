@@ -16,7 +16,7 @@ from rubric_judge.judges.capabilities import GroupJudge, check_group, group_iden
 from rubric_judge.models.replicas import Replica
 
 CallResults = tuple[JudgeResult, ...]
-"""CallResults of a call: one for each judgement that it asks for."""
+"""Results of a call: one for each judgement that it asks for."""
 
 
 @dataclass(slots=True, eq=False)
