@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rubric_core.errors import NotJsonError, RepeatedKeyError
-from rubric_core.files import decode
+from rubric_core.strict_json import decode
 
 documents = st.recursive(
     st.none() | st.booleans() | st.floats(allow_nan=False) | st.text(),

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from rubric_core.errors import ConfigError, NotJsonError
-from rubric_core.files import decode, read_file, toml_beside
+from rubric_core.files import read_file, toml_beside
 from rubric_core.model_tree import (
     Location,
     default_of,
@@ -22,6 +22,7 @@ from rubric_core.model_tree import (
     tags_of,
 )
 from rubric_core.needs import NEEDS
+from rubric_core.strict_json import decode
 
 _Model = TypeVar("_Model", bound=BaseModel)
 Keys: TypeAlias = "tuple[int | str, ...]"

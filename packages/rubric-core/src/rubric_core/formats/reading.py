@@ -11,7 +11,7 @@ from typing import cast
 
 from rubric_core.data.dataset import READERS, read_tasks
 from rubric_core.errors import ConfigError, NotJsonError, RubricFileError, SchemaError
-from rubric_core.files import decode, read_file, read_lines
+from rubric_core.files import read_file, read_lines
 from rubric_core.formats import checklists, harbor, libraries, rewardkit, scales
 from rubric_core.formats.columns import shortened
 from rubric_core.formats.draft import Draft, Imported, imported, unknown_format
@@ -20,6 +20,7 @@ from rubric_core.formats.options import ImportOptions
 from rubric_core.formats.pitfalls import Pitfalls
 from rubric_core.formats.row import Row
 from rubric_core.formats.tables import read_table
+from rubric_core.strict_json import decode
 
 
 def import_formats() -> tuple[str, ...]:

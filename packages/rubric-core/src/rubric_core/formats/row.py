@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import cast
 
 from rubric_core.errors import NotJsonError, RubricFileError
-from rubric_core.files import decode
 from rubric_core.formats.fields import Account, FieldPath, Fields, LeftOut, Unread
 from rubric_core.schema.conversation import Turn
+from rubric_core.strict_json import decode
 
 _NUMBER = re.compile(r"\s*([+-]?\d+(?:\.\d+)?)\s*%?\s*")
 _ROLES = {

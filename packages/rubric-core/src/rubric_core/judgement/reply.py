@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple, cast
 
 from rubric_core.errors import NotJsonError, RepeatedKeyError, ReplyError, SchemaError
-from rubric_core.files import breaks_off, decode
 from rubric_core.outcome import Reason
 from rubric_core.schema.rubric import Rubric
+from rubric_core.strict_json import breaks_off, decode
 
 TOTAL_TOLERANCE = 1e-6
 """Slack of `total` and `max_total`, relative to max(1, W): judges print few digits."""

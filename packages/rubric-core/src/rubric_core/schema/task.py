@@ -8,7 +8,7 @@ from typing import Annotated, Any, cast
 from pydantic import AfterValidator, Field
 
 from rubric_core.errors import NotJsonError, SchemaError
-from rubric_core.files import canonical_json, decode, text_sha256
+from rubric_core.files import text_sha256
 from rubric_core.schema.answer import Answer, Thought, Unanswered, answer_of, unanswered
 from rubric_core.schema.context import OptionalContext, as_message, as_plain_text
 from rubric_core.schema.conversation import IsConversation, messages_of
@@ -25,6 +25,7 @@ from rubric_core.schema.sealed import (
     not_blank,
 )
 from rubric_core.schema.trace import Excerpt
+from rubric_core.strict_json import canonical_json, decode
 
 
 class PolicyView(Sealed):

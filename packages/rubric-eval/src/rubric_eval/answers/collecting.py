@@ -21,7 +21,8 @@ from rubric_core import (
     RubricFileError,
     Task,
 )
-from rubric_core.files import canonical_json, read_file, text_sha256
+from rubric_core.files import read_file, text_sha256
+from rubric_core.strict_json import canonical_json
 from rubric_eval.answers.store import AnswerFile, AnswerKeys
 from rubric_eval.errors import EvalFolderError
 from rubric_eval.records.files import AnswerRow, write_json

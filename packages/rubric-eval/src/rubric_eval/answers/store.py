@@ -11,13 +11,8 @@ from typing import Self
 from pydantic import ValidationError
 
 from rubric_core import Decoding
-from rubric_core.files import (
-    append_whole,
-    canonical_json,
-    open_file,
-    open_to_append,
-    text_sha256,
-)
+from rubric_core.files import append_whole, open_file, open_to_append, text_sha256
+from rubric_core.strict_json import canonical_json
 from rubric_eval.errors import EvalFolderError, EvalWriteError
 from rubric_eval.records.files import AnswerRow
 

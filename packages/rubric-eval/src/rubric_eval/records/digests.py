@@ -11,8 +11,9 @@ from pydantic import BaseModel
 
 from rubric_core import RubricError
 from rubric_core.artifact import verify
-from rubric_core.files import canonical_json, file_sha256, read_file, text_sha256
+from rubric_core.files import file_sha256, read_file, text_sha256
 from rubric_core.rows import read_model
+from rubric_core.strict_json import canonical_json
 from rubric_eval.errors import EvalEditedError
 from rubric_eval.records.inputs import (
     PRIVATE,

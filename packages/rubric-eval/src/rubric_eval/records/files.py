@@ -20,7 +20,8 @@ from rubric_core import (
     Thought,
     answer_of,
 )
-from rubric_core.files import canonical_json, replacing, text_sha256, write_text
+from rubric_core.files import replacing, text_sha256, write_text
+from rubric_core.strict_json import canonical_json
 from rubric_eval.errors import EvalFolderError
 from rubric_eval.records.digests import Edits, check_manifest, file_digests, sealed
 from rubric_eval.records.inputs import Derived, EvalFolder

@@ -20,7 +20,8 @@ from rubric_core import (
     Task,
     find_responder,
 )
-from rubric_core.files import canonical_json, text_sha256
+from rubric_core.files import text_sha256
+from rubric_core.strict_json import canonical_json
 from rubric_eval.errors import EvalConfigError
 from rubric_eval.records.run import CONTROL, ModelEntry
 from rubric_eval.responders.connecting import open_chat

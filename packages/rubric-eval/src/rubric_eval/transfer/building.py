@@ -21,7 +21,8 @@ from rubric_core import (
     write_tasks,
 )
 from rubric_core.errors import needing_extra
-from rubric_core.files import canonical_json, text_sha256
+from rubric_core.files import text_sha256
+from rubric_core.strict_json import canonical_json
 from rubric_eval.errors import BenchmarkDataError
 from rubric_eval.lm_tasks import TASKS_PATH
 from rubric_eval.lm_tasks.answers.statements import EXTRACTION_VERSION

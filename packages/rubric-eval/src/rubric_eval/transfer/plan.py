@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rubric_core import Decoding, ScoresChoices
-from rubric_core.files import canonical_json, text_sha256
+from rubric_core.files import text_sha256
+from rubric_core.strict_json import canonical_json
 from rubric_eval.answers.collecting import ItemQuestion, check_weights, stream_answers
 from rubric_eval.errors import (
     BenchmarkDataError,

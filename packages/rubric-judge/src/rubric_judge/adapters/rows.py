@@ -19,9 +19,9 @@ from rubric_core import (
 )
 from rubric_core.configuration import meant_by
 from rubric_core.errors import NotJsonError
-from rubric_core.files import decode
 from rubric_core.nearest import no_such_file
 from rubric_core.schema.task import criteria_of, task_id_of
+from rubric_core.strict_json import decode
 from rubric_core.traces.messages import answer_from, text_of
 from rubric_judge import events
 

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import cast
 
 from rubric_core import ConfigError, Rubric, RubricFileError, SchemaError
-from rubric_core.files import decode, read_file
+from rubric_core.files import read_file
 from rubric_core.formats import ImportOptions, import_tasks
 from rubric_core.nearest import no_such_file
+from rubric_core.strict_json import decode
 
 _SPLITS = ("train.jsonl", "validation.jsonl", "test.jsonl")
 """Files of tasks in a dataset folder of rubric-synth."""

@@ -13,7 +13,8 @@ from pydantic import BaseModel, JsonValue
 
 from rubric_core import Answerer, Reason, Usage
 from rubric_core.errors import NotJsonError
-from rubric_core.files import decode, toml_beside
+from rubric_core.files import toml_beside
+from rubric_core.strict_json import decode
 from rubric_judge.errors import JudgeTransportError
 from rubric_judge.models.failures import (
     MOST_TOKENS,

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from rubric_core import Reason
 from rubric_core.errors import NotJsonError
-from rubric_core.files import decode
+from rubric_core.strict_json import decode
 from rubric_judge.errors import JudgeTransportError
 from rubric_judge.models import failures
 from rubric_judge.models.chat import ChatReply, listing, mapping, read_completion

@@ -31,8 +31,9 @@ from rubric_core import (
     Unanswered,
     answer_of,
 )
-from rubric_core.files import decode, read_file, replacing
+from rubric_core.files import read_file, replacing
 from rubric_core.rows import ClosedRow, OpenRow, row_error
+from rubric_core.strict_json import decode
 from rubric_core.traces.recorded import RecordedTrace
 from rubric_core.traces.views import answer_view
 from rubric_judge.quality.trajectories import (

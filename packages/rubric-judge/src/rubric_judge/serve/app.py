@@ -16,7 +16,7 @@ from starlette.types import ASGIApp
 
 from rubric_core.configuration import needed
 from rubric_core.errors import NotJsonError
-from rubric_core.files import decode
+from rubric_core.strict_json import decode
 from rubric_judge.models.settings import service_token
 from rubric_judge.quality.trajectories import Submitted
 from rubric_judge.serve import schemas

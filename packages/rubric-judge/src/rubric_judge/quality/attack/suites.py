@@ -13,8 +13,9 @@ from typing import Any, Literal, cast
 from pydantic import StrictStr
 
 from rubric_core import ConfigError, RubricFileError
-from rubric_core.files import decode, read_file
+from rubric_core.files import read_file
 from rubric_core.rows import ClosedRow
+from rubric_core.strict_json import decode
 from rubric_judge.quality.attack.cases import Attack, Target, filled
 from rubric_judge.quality.attack.families import Builder, tampered
 from rubric_judge.quality.responses import read_rows

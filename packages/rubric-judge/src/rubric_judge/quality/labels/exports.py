@@ -16,8 +16,9 @@ from pydantic import (
 
 from rubric_core.configuration import nearest_key, shown_name
 from rubric_core.errors import NotJsonError, RubricFileError
-from rubric_core.files import decode, read_file
+from rubric_core.files import read_file
 from rubric_core.rows import OpenRow
+from rubric_core.strict_json import decode
 from rubric_judge.quality.labels.foreign import ForeignScore, Place, Reader
 
 _COLUMNS = ("line", "task_id", "response", "criterion", "score", "rater")

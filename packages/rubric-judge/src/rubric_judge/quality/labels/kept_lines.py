@@ -13,7 +13,6 @@ from pydantic import BaseModel
 from rubric_core.errors import RubricFileError
 from rubric_core.files import (
     append_whole,
-    breaks_off,
     open_to_append,
     remove_unfinished,
     replacing,
@@ -21,6 +20,7 @@ from rubric_core.files import (
 )
 from rubric_core.locks import file_lock
 from rubric_core.rows import end_last_line
+from rubric_core.strict_json import breaks_off
 
 
 class _Line(Protocol):

@@ -14,8 +14,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError, WithJsonSchema
 
 from rubric_core import RubricError, Task, Usage
 from rubric_core.errors import NotJsonError
-from rubric_core.files import decode
 from rubric_core.schema import sealed
+from rubric_core.strict_json import decode
 from rubric_judge.errors import JudgeTransportError
 from rubric_judge.judges.llm.prompt import fenced
 from rubric_judge.models.chat import ChatReply

@@ -22,8 +22,8 @@ from pydantic import (
 
 from rubric_core import CriterionKind
 from rubric_core.errors import NotJsonError
-from rubric_core.files import breaks_off, decode
 from rubric_core.schema import sealed
+from rubric_core.strict_json import breaks_off, decode
 from rubric_judge import ChatReply, VerificationError, parse_verification
 from rubric_judge.checks.numeric import read_numeric
 from rubric_synth.config import Frozen, TaskType
