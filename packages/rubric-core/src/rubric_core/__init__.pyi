@@ -88,9 +88,9 @@ from rubric_core.schema.rubric import Criterion as Criterion
 from rubric_core.schema.rubric import Grounding as Grounding
 from rubric_core.schema.rubric import Rubric as Rubric
 from rubric_core.schema.task import DocumentAnalysis as DocumentAnalysis
-from rubric_core.schema.task import JudgeView as JudgeView
-from rubric_core.schema.task import PolicyView as PolicyView
-from rubric_core.schema.task import SftExample as SftExample
 from rubric_core.schema.task import Task as Task
+from rubric_core.schema.views import JudgeView as JudgeView
+from rubric_core.schema.views import PolicyView as PolicyView
+from rubric_core.schema.views import SftExample as SftExample
 
 __version__: str

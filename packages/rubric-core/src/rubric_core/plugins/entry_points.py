@@ -19,7 +19,7 @@ from rubric_core.configuration import may_be_key, nearest_key
 from rubric_core.errors import PluginError, RubricError
 from rubric_core.judgement.result import JudgeResult
 from rubric_core.plugins.responding import ResponderFactory
-from rubric_core.schema.task import JudgeView
+from rubric_core.schema.views import JudgeView
 
 
 @runtime_checkable

@@ -13,7 +13,7 @@ from pydantic import Field, JsonValue, model_validator
 from rubric_core.outcome import Outcome, Reason
 from rubric_core.schema.answer import Answer, Thought
 from rubric_core.schema.sealed import Many, Sealed, Text, Unshown
-from rubric_core.schema.task import PolicyView
+from rubric_core.schema.views import PolicyView
 
 
 class Decoding(Sealed):

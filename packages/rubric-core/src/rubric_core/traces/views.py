@@ -25,8 +25,8 @@ from rubric_core.schema.judged import (
     TOOL_USE,
     turn_of,
 )
-from rubric_core.schema.task import JudgeView
 from rubric_core.schema.trace import Excerpt, ExcerptPart, PartKind, Trace, TraceStep
+from rubric_core.schema.views import JudgeView
 
 MissingTurn = Literal["raise", "zero"]
 """The lot of a criterion whose turn the trace does not have: an error, or 0."""
