@@ -20,6 +20,7 @@ from rubric_core import (
 )
 from rubric_eval import ComparisonError, EvalShapeError, HeldoutAbortError
 from rubric_eval.hacking.evaluation import judge_again, sampled_questions
+from rubric_eval.hacking.panel import hacking_panel
 from rubric_eval.hacking.results import (
     HackingPanel,
     HackingSettings,
@@ -27,7 +28,6 @@ from rubric_eval.hacking.results import (
     Key,
     Observed,
 )
-from rubric_eval.hacking.signs import hacking_panel
 from rubric_judge import JudgePool
 from rubric_judge.quality.signs import APPEALS, HEDGES, Echo, Phrases, words
 from rubric_judge.testing import ScriptedJudge

@@ -12,8 +12,8 @@ from rubric_eval.comparison import (
 )
 from rubric_eval.comparison.evaluations import compare_measured
 from rubric_eval.findings.reading import Reading
+from rubric_eval.hacking.panel import hacking_panel
 from rubric_eval.hacking.results import HackingPanel, HackingSettings
-from rubric_eval.hacking.signs import hacking_panel
 from rubric_eval.heldout.table import (
     CorrectedReward,
     JudgePair,

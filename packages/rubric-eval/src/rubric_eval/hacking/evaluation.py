@@ -14,6 +14,7 @@ from rubric_eval.errors import (
     HeldoutAbortError,
     unavailable,
 )
+from rubric_eval.hacking.panel import baseline_of, hacking_panel
 from rubric_eval.hacking.results import (
     HackingPanel,
     HackingSettings,
@@ -22,7 +23,6 @@ from rubric_eval.hacking.results import (
     Observed,
     observed,
 )
-from rubric_eval.hacking.signs import baseline_of, hacking_panel
 from rubric_eval.records.digests import Edits, check_files, refusing_edits
 from rubric_eval.records.files import read_finished_run, write_derived
 from rubric_eval.records.inputs import (
