@@ -13,7 +13,6 @@ import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import cast
 
@@ -22,20 +21,17 @@ from rubric_core.errors import RubricFileError
 from rubric_core.files import read_file
 from rubric_core.formats.draft import Draft, Imported, Points
 from rubric_core.formats.fields import Account, Fields, LeftOut
-from rubric_core.formats.rewardkit import (
-    MEAN,
-    SUM,
-    linear_aggregation,
-    read_judge_file,
+from rubric_core.formats.harbor_weights import (
+    REWARD,
+    JudgeGroup,
+    reward_of,
+    weighted_criteria,
 )
 from rubric_core.formats.row import Row
 
 OWN_TASK = "rubric_task.jsonl"
 """The file in `tests/` of a folder that was written here: the whole task, on the judge's side."""
-_REWARD = "reward"
 _REWARD_TOML = "reward_toml"
-_WHOLE = 100.0
-"""Sum of the weights of a rubric out of several files, so that each of them is a percentage."""
 _INSIDE = "/tests/"
 """The tests, as a container has them."""
 _CANARY = re.compile(r"^(<!--.*canary.*-->|#.*canary.*)$", re.IGNORECASE)
@@ -121,34 +117,6 @@ def _own_task(folder: Path, file: Path) -> Imported:
     return Imported(folder.name, tasks[0])
 
 
-@dataclass(slots=True)
-class _Group:
-    """One folder of tests: judge files, folders and the weights of both."""
-
-    path: Path
-    judges: dict[str, Row] = field(default_factory=dict[str, Row])
-    groups: dict[str, "_Group"] = field(default_factory=dict[str, "_Group"])
-    programs: set[str] = field(default_factory=set[str])
-    reward: Row | None = None
-
-    def count(self) -> int:
-        """Return how many judge files are in it, at any depth."""
-        return len(self.judges) + sum(group.count() for group in self.groups.values())
-
-    def without_empty(self) -> "_Group":
-        """Return a copy without the folders that hold no judge file; these count as programs."""
-        kept: dict[str, _Group] = {}
-        programs = set(self.programs)
-        for name, group in self.groups.items():
-            if group.count():
-                kept[name] = group.without_empty()
-                continue
-            programs |= {name, *group.programs}
-            if group.reward is not None:
-                group.reward.leave_out("reward", "program")
-        return _Group(self.path, self.judges, kept, programs, self.reward)
-
-
 @dataclass
 class _Reader:
     """The reading of one task, with the account of its values."""
@@ -195,14 +163,14 @@ class _Reader:
             lines.pop(0)
         return "\n".join(lines).strip()
 
-    def _group(self, path: Path, place: str) -> tuple[dict[str, object], _Group]:
+    def _group(self, path: Path, place: str) -> tuple[dict[str, object], JudgeGroup]:
         """Return the contents of the TOML files in a folder of tests, and the folder as a group.
 
         Args:
             path: the folder.
             place: its dotted path in the whole record, such as `tests.style`.
         """
-        group = _Group(path)
+        group = JudgeGroup(path)
         record: dict[str, object] = {}
         for child in sorted(path.iterdir()):
             name = child.name.replace(".", "_")
@@ -235,23 +203,22 @@ class _Reader:
             raise RubricFileError(f"two parts are called {min(both)!r}", path=path)
         return record, group
 
-    def _criteria(self, group: _Group) -> Iterator[Points]:
-        """Yield all criteria, each with its part of `reward`; a single file's as they stand."""
-        is_mean = group.count() > 1
-        spec = _spec_of(group, is_root=True)
-        if spec is None and group.groups and is_mean:
+    def _criteria(self, group: JudgeGroup) -> Iterator[Points]:
+        """Return all criteria, each with its part of `reward`, and note what weighs alike."""
+        spec = reward_of(group, is_root=True)
+        if spec is None and group.groups and group.count() > 1:
             self.notes.add(
                 "dimensions",
-                f"{group.path}: several dimensions and no [[reward]] named {_REWARD!r}, so "
+                f"{group.path}: several dimensions and no [[reward]] named {REWARD!r}, so "
                 "they weigh alike here",
             )
-        yield from _parts(group, spec, _WHOLE if is_mean else 1.0, is_mean=is_mean)
+        return weighted_criteria(group, spec)
 
-    def _reference(self, group: _Group) -> str:
+    def _reference(self, group: JudgeGroup) -> str:
         """Return the text of the reference answer that judge files name in `tests/`, or ""."""
         tests = (self.folder / "tests").resolve()
         reference = ""
-        for row in _judges(group):
+        for row in group.all_judges():
             name = row.get("judge.reference")
             if not isinstance(name, str) or not name.startswith(_INSIDE):
                 continue
@@ -286,8 +253,8 @@ class _Reader:
             )
         return programs, others
 
-    def _note_programs(self, group: _Group) -> None:
-        if programs := sorted(_programs(group)):
+    def _note_programs(self, group: JudgeGroup) -> None:
+        if programs := sorted(group.all_programs()):
             self.notes.add(
                 "programs",
                 f"{group.path}: criteria that are programs ({', '.join(programs)}) are not in "
@@ -303,90 +270,6 @@ def _refuse_link(folder: Path) -> None:
             "there, or take the link away",
             path=folder.parent,
         )
-
-
-def _judges(group: _Group) -> Iterator[Row]:
-    inner = chain.from_iterable(map(_judges, group.groups.values()))
-    return chain(group.judges.values(), inner)
-
-
-def _programs(group: _Group) -> set[str]:
-    return group.programs.union(*map(_programs, group.groups.values()))
-
-
-def _parts(
-    group: _Group, spec: Row | None, share: float, *, is_mean: bool
-) -> Iterator[Points]:
-    """Yield the criteria of a group.
-
-    Args:
-        group: a folder of tests.
-        spec: the `[[reward]]` that weighs its parts, if there is one.
-        share: what all its criteria together are of the whole.
-        is_mean: whether weighted means are divided by their weights; see `read_judge_file`.
-    """
-    weights = _weights(group, spec)
-    how = MEAN if spec is None else linear_aggregation(spec, "aggregation")
-    if how == MEAN and min(weights.values()) < 0:
-        problem = f"a weight is negative, which only {SUM!r} may have"
-        raise RubricFileError(problem, path=group.path)
-    total = sum(weights.values()) if how == MEAN else 1.0
-    for name, weight in weights.items():
-        part = share * weight / total if total else 0.0
-        if name in group.groups:
-            inner = group.groups[name]
-            inner_spec = _spec_of(inner, is_root=False)
-            yield from _parts(inner, inner_spec, part, is_mean=is_mean)
-        else:
-            row = group.judges[name]
-            aggregation = linear_aggregation(row, "scoring.aggregation")
-            yield from read_judge_file(
-                row, share=part, is_mean=is_mean, aggregation=aggregation
-            )
-
-
-def _spec_of(group: _Group, *, is_root: bool) -> Row | None:
-    """Return the `[[reward]]` that weighs a group, if it has one.
-
-    At the top it is the one named `reward`: others make other numbers, and are left out. A folder
-    below may have one alone.
-    """
-    row = group.reward
-    if row is None or row.get("reward") is None:
-        return None
-    chosen = None
-    for place, spec in enumerate(row.rows("reward")):
-        if is_root and spec.get("name") != _REWARD:
-            row.leave_out(f"reward.{place}", "reward")
-            continue
-        if chosen is not None:
-            raise row.error("must have one table that counts", "reward")
-        spec.maybe_text("name")
-        chosen = spec
-    return chosen
-
-
-def _weights(group: _Group, spec: Row | None) -> dict[str, float]:
-    """Return the weight of each judge file and folder in a group."""
-    weights = dict.fromkeys(group.groups, 1.0)
-    for name, row in group.judges.items():
-        weights[name] = (
-            1.0 if row.get("judge.weight") is None else row.number("judge.weight")
-        )
-    if spec is None or spec.get("weights") is None:
-        return weights
-    own_weights = spec.inner("weights")
-    for name in own_weights.fields:
-        part = name.replace(".", "_")
-        number = own_weights.number(name)
-        if part in weights:
-            weights[part] = number
-        elif name not in group.programs:
-            known = ", ".join(map(repr, sorted({*weights, *group.programs})))
-            raise own_weights.error(
-                f"is no part of these tests, which are {known}", name
-            )
-    return weights
 
 
 def _toml(path: Path, why: str) -> dict[str, object]:
