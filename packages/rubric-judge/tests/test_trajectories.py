@@ -203,12 +203,7 @@ def test_score_names_the_line_of_what_it_cannot_read(
 def test_a_text_beside_messages_is_the_response(
     tasks: Path, judge: Path, tmp_path: Path, run: Run
 ) -> None:
-    plain = Task(
-        question="Q?",
-        grounding=Grounding("g"),
-        rubric=Rubric(criteria=(_criterion("a", None),)),
-    )
-    write_tasks(tasks, [plain])
+    plain = _plain(tasks)
     row = {"task_id": plain.task_id, "response": "It is.", "messages": _call("r")}
     responses = _rows(tmp_path / "r.jsonl", [row])
     out = tmp_path / "j.jsonl"
@@ -221,6 +216,172 @@ def test_a_text_beside_messages_is_the_response(
     (judged,) = _lines(out)
     assert "trace" not in judged
     assert judged["result"]["scores"] == {"a": 1.0}
+
+
+def _plain(tasks: Path) -> Task:
+    """Write one task that judges the last reply alone."""
+    plain = Task(
+        question="Q?",
+        grounding=Grounding("g"),
+        rubric=Rubric(criteria=(_criterion("a", None),)),
+    )
+    write_tasks(tasks, [plain])
+    return plain
+
+
+_MESSAGES = [{"role": "user", "content": "Q?"}, *_call("r"), _reply("It is.")]
+_OTHER_MESSAGES = [*_call("r"), _reply("It is not.")]
+_ITEMS = [{"type": "function_call", "call_id": "c", "name": "f", "arguments": ""}]
+_ATIF = {"schema_version": "ATIF-v1.4", "steps": [{"source": "agent", "message": "4"}]}
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        json.dumps(_MESSAGES),
+        json.dumps(_MESSAGES, indent=1),
+        json.dumps({"messages": _MESSAGES}),
+        json.dumps(_ITEMS),
+        json.dumps({"output": _ITEMS}),
+        json.dumps(_ATIF),
+        json.dumps({"nodes": []}),
+        str(_MESSAGES),
+        f"array({_MESSAGES}, dtype=object)",
+    ],
+)
+def test_a_trajectory_written_as_one_text_is_refused_as_a_response(
+    written: str, tasks: Path, judge: Path, tmp_path: Path, run: Run
+) -> None:
+    row = {"task_id": _plain(tasks).task_id, "response": written}
+    out = tmp_path / "j.jsonl"
+    responses = _rows(tmp_path / "r.jsonl", [row])
+    words = (tasks, responses, "--judge", judge, "--out", out)
+
+    refused = run("score", *words)
+    again = run("rejudge", responses, tasks, *words[2:])
+    _rows(responses, [{**row, "thought": "none"}])
+    scored = run("score", *words)
+
+    for ran in (refused, again):
+        assert ran.status == 2
+        assert f"{responses}:1: the response is a trajectory that was wri" in ran.err
+        assert '`"thought": "none"` beside it' in " ".join(ran.err.split())
+    assert scored.status == 0
+    assert "trace" not in _lines(out)[0]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        '{"role": "assistant", "content": "One message."}',
+        '[{"role": "user", "content": "No assistant."}]',
+        '[{"role": "assistant"}, {"role": "owner"}]',
+        '[{"role": "assistant", "rights": "read"}]',
+        '{"output": [1, 2]}',
+        '{"messages": ["a", "b"]}',
+        '{"steps": ["a"]}',
+        "[1, 2",
+        '[{"type": "message", "text": "4"}, {"kind": "x"}]',
+        "[{'role': 'admin'}]",
+    ],
+)
+def test_an_answer_that_is_json_stays_an_answer(
+    answer: str, tasks: Path, judge: Path, tmp_path: Path, run: Run
+) -> None:
+    row = {"task_id": _plain(tasks).task_id, "response": answer}
+    responses = _rows(tmp_path / "r.jsonl", [row])
+    out = tmp_path / "j.jsonl"
+
+    scored = run("score", tasks, responses, "--judge", judge, "--out", out)
+
+    assert scored.status == 0
+    assert "trace" not in _lines(out)[0]
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"messages": json.dumps(_MESSAGES)},
+        {"completion": json.dumps(_MESSAGES), "prompt": json.dumps(_MESSAGES[:1])},
+        {"output": json.dumps([*_ITEMS, {"type": "function_call_output",
+                                         "call_id": "c", "output": "r"},
+                               {"type": "message", **_reply("It is.")}])},
+    ],
+)  # fmt: skip
+def test_a_column_of_messages_may_hold_them_as_json_text(
+    columns: dict[str, str], tasks: Path, judge: Path, tmp_path: Path, run: Run
+) -> None:
+    row = {"task_id": TASK.task_id, **columns}
+    responses = _rows(tmp_path / "r.jsonl", [row])
+    out = tmp_path / "j.jsonl"
+
+    scored = run("score", tasks, responses, "--judge", judge, "--out", out, "--show", 1)
+
+    assert scored.status == 0
+    assert _lines(out)[0]["trace"]["turns"] == 2
+    assert "[result 1]\nr" in scored.out
+    assert "[user 1]\n[{" not in scored.out
+
+
+def test_messages_as_python_writes_them_are_refused(
+    tasks: Path, judge: Path, tmp_path: Path, run: Run
+) -> None:
+    row = {"task_id": TASK.task_id, "messages": str(_MESSAGES)}
+    responses = _rows(tmp_path / "r.jsonl", [row])
+
+    words = (tasks, responses, "--judge", judge, "--out", tmp_path / "j.jsonl")
+    refused = run("score", *words)
+
+    assert refused.status == 2
+    assert f"{responses}:1: 'messages' is a text that is no JSON" in refused.err
+
+
+@pytest.mark.parametrize("response", ["It is.", [_reply("It is.")]])
+@pytest.mark.parametrize(
+    "beside",
+    [
+        {"messages": _OTHER_MESSAGES},
+        {"messages": json.dumps(_OTHER_MESSAGES)},
+        {"completion": _OTHER_MESSAGES},
+        {"output": [{"type": "message", **_reply("No.")}]},
+    ],
+)
+def test_a_response_beside_a_trajectory_that_ends_otherwise_is_refused(
+    response: object,
+    beside: dict[str, object],
+    tasks: Path,
+    judge: Path,
+    tmp_path: Path,
+    run: Run,
+) -> None:
+    row = {"task_id": _plain(tasks).task_id, "response": response, **beside}
+    responses = _rows(tmp_path / "r.jsonl", [row])
+
+    words = (tasks, responses, "--judge", judge, "--out", tmp_path / "j.jsonl")
+    refused = run("score", *words)
+
+    assert refused.status == 2
+    (column,) = beside
+    said = f"{responses}:1: the response and the last reply in {column!r} differ"
+    assert said in refused.err
+
+
+def test_a_text_beside_the_trajectory_it_ends_is_judged_with_it_where_that_is_needed(
+    tasks: Path, judge: Path, tmp_path: Path, run: Run
+) -> None:
+    out = tmp_path / "j.jsonl"
+    row = {"response": " It is.", "messages": _MESSAGES}
+    words = ("--judge", judge, "--out", out)
+
+    given = {"task_id": _plain(tasks).task_id, **row}
+    responses = _rows(tmp_path / "r.jsonl", [given])
+    assert run("score", tasks, responses, *words).status == 0
+    assert "trace" not in _lines(out)[0]
+
+    write_tasks(tasks, [TASK])
+    _rows(responses, [{"task_id": TASK.task_id, **row}])
+    assert run("score", tasks, responses, *words).status == 0
+    assert _lines(out)[0]["trace"]["judged"]["looks"] == "tool_use"
 
 
 def test_calibrate_judges_a_labelled_trajectory_by_its_parts(

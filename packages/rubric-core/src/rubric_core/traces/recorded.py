@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+import re
+from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple, cast
 
 from rubric_core.errors import SchemaError
@@ -25,6 +27,11 @@ _SHAPES = (
     "messages of OpenAI with `role`, items or a `response` of its Responses API with `output`, a "
     "trace of verifiers with `nodes`, or a document of ATIF with `schema_version` and `steps`"
 )
+_AUTHORS = ("system", "developer", "user", "assistant", "tool", "function")
+_SAID = ("content", "tool_calls", "function_call", "refusal")
+"""Fields of which a chat message has one beside `role`."""
+_PYTHON = re.compile(r"(?:array\()?\[\s*\{'(?:role|content)': ")
+"""The beginning of messages as Python writes them, which pandas does with lists in CSV."""
 
 
 class RecordedTrace(NamedTuple):
@@ -45,6 +52,50 @@ def format_of(trajectory: object) -> TraceFormat | None:
     if any(map(_is_item, items)) and not (are_messages and any(map(_calls, items))):
         return "responses"
     return "messages" if are_messages else None
+
+
+def is_written_out(text: str) -> bool:
+    """Return whether a text is surely a trajectory that was written as one text.
+
+    It is JSON of a trajectory, or Python's own writing of messages: of a list, each with a known
+    `role` and something said, one of them the assistant's; of another format, with the fields that
+    only that format has. Any other JSON may be an answer.
+    """
+    start = text.lstrip()
+    if _PYTHON.match(start):
+        return "'assistant'" in start
+    value = json_in(text)
+    if isinstance(value, Mapping):
+        fields = cast("Mapping[str, object]", value)
+        kind = _format_of_fields(fields)
+        if kind == "messages":
+            return _are_sure_messages(_mappings(fields["messages"]))
+        if kind == "responses":
+            answer, asked = _answered(fields)
+            return bool(asked) or any(map(_is_item, _mappings(answer.get("output"))))
+        return kind is not None
+    items = _mappings(value)
+    return _are_sure_messages(items) or (
+        format_of(items) == "responses" and all("type" in item for item in items)
+    )
+
+
+def _are_sure_messages(items: Sequence[Mapping[str, object]]) -> bool:
+    return any(item.get("role") == "assistant" for item in items) and all(
+        item.get("role") in _AUTHORS and any(name in item for name in _SAID)
+        for item in items
+    )
+
+
+def json_in(value: object) -> object:
+    """Return the list or the object that a text is JSON of; anything else as it is."""
+    if not isinstance(value, str) or not value.lstrip().startswith(("[", "{")):
+        return value
+    try:
+        document: object = json.loads(value)
+    except (ValueError, RecursionError):
+        return value
+    return document
 
 
 def _format_of_fields(fields: Mapping[str, object]) -> TraceFormat | None:

@@ -5,9 +5,10 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, Self, TypeVar, cast
 
 import numpy as np
+import pydantic
 from pydantic import StrictStr
 
 from rubric_core import (
@@ -59,6 +60,10 @@ class _Rollout(responses.ResponseRow):
     prompt: StrictStr
     answer: StrictStr | None = None
     """The judged part of the response, if that is not all of it."""
+
+    @pydantic.model_validator(mode="after")
+    def _is_no_trajectory(self) -> Self:
+        return self  # a policy sampled it, and may write anything
 
     def judged(self, thoughts: Thoughts = "cut") -> Answer:
         """Return the judged part of the response, which is a whole completion here."""

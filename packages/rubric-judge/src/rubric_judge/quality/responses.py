@@ -34,13 +34,15 @@ from rubric_core import (
 from rubric_core.files import read_file, replacing
 from rubric_core.rows import ClosedRow, OpenRow, row_error
 from rubric_core.strict_json import decode
-from rubric_core.traces.recorded import RecordedTrace
+from rubric_core.traces.recorded import RecordedTrace, is_written_out
 from rubric_core.traces.views import answer_view
 from rubric_judge.quality.trajectories import (
     Submitted,
     TraceRecord,
     TrajectoryRow,
+    refuse_unread,
     trace_record,
+    trajectory_beside,
     trajectory_in,
     views_of,
 )
@@ -93,34 +95,55 @@ class ResponseRow(OpenRow):
                 }
         return cast("object", row)
 
+    @pydantic.model_validator(mode="after")
+    def _is_no_trajectory(self) -> Self:
+        if self.thought is None and is_written_out(self.response):
+            raise ValueError(
+                "the response is a trajectory that was written as one text, and would be judged "
+                "as that text: write it as JSON of its own and not within quotes (`json.loads` in "
+                'Python), or, if the text is the answer, `"thought": "none"` beside it'
+            )
+        return self
+
 
 class SubmittedRow(ResponseRow):
     """One line of a file of responses, which may hold a trajectory in the place of a text."""
 
     _trajectory: TrajectoryRow | None = pydantic.PrivateAttr(default=None)
+    _beside: TrajectoryRow | None = pydantic.PrivateAttr(default=None)
 
     @property
     def trajectory(self) -> TrajectoryRow | None:
         """The trajectory; None for a text."""
         return self._trajectory
 
+    @property
+    def beside(self) -> TrajectoryRow | None:
+        """The trajectory in another column than the response's; None where there is none."""
+        return self._beside
+
     @pydantic.model_validator(mode="wrap")
     @classmethod
     def _may_hold_a_trajectory(
         cls, row: Any, handler: pydantic.ModelWrapValidatorHandler[Self]
     ) -> Self:
+        trajectory: TrajectoryRow | None = None
         try:
-            return handler(row)
+            read = handler(row)
         except ValidationError:
             trajectory = trajectory_in(row)
             if trajectory is None or not isinstance(trajectory.task_id, str):
+                refuse_unread(row)
                 raise
-        read = handler({"task_id": trajectory.task_id, "response": ""})
-        return read.holding(trajectory)
+            read = handler({"task_id": trajectory.task_id, "response": ""})
+        return read.holding(trajectory, beside=trajectory_beside(row))
 
-    def holding(self, trajectory: TrajectoryRow) -> Self:
-        """Return the row with its trajectory."""
+    def holding(
+        self, trajectory: TrajectoryRow | None, *, beside: TrajectoryRow | None
+    ) -> Self:
+        """Return the row with its trajectory, and the one in another column."""
         self._trajectory = trajectory
+        self._beside = beside
         return self
 
 
@@ -227,14 +250,6 @@ def read_submitted(
     read: list[Submitted] = []
     rows = read_rows(path, SubmittedRow, form=_FORM, skips=_is_unanswered)
     for line, row in rows:
-        recorded: RecordedTrace | None = None
-        if row.trajectory is not None:
-            try:
-                recorded = row.trajectory.read(thoughts)
-            except SchemaError as error:
-                raise RubricFileError(
-                    str(error), path=path, line=line, field=error.field
-                ) from None
         task = tasks.get(row.task_id)
         if task is None:
             raise RubricFileError(
@@ -246,6 +261,12 @@ def read_submitted(
                 line=line,
                 field="task_id",
             )
+        try:
+            recorded = _recorded(row, task, thoughts)
+        except SchemaError as error:
+            raise RubricFileError(
+                str(error), path=path, line=line, field=error.field
+            ) from None
         if recorded is None:
             views = answer_view(task.judge_view(row.judged(thoughts)))
         else:
@@ -254,6 +275,32 @@ def read_submitted(
     if not read:
         raise RubricFileError("holds no response: name a file of answers", path=path)
     return read
+
+
+def _recorded(
+    row: SubmittedRow, task: Task, thoughts: Thoughts
+) -> RecordedTrace | None:
+    """Return the trajectory of a row, None where its text is judged.
+
+    Raises:
+        SchemaError: it is of no known format or damaged, or another column ends otherwise.
+    """
+    recorded = None if row.trajectory is None else row.trajectory.read(thoughts)
+    if row.beside is None:
+        return recorded
+    answer = row.judged(thoughts) if recorded is None else recorded.trace.answer
+    ending = row.beside.ending(thoughts)
+    if ending is None:
+        return recorded
+    if ending.text.split() != answer.text.split():
+        raise SchemaError(
+            f"the response and the last reply in {row.beside.column!r} differ: leave out the one "
+            "not to be judged",
+            field=row.beside.column,
+        )
+    if recorded is None and task.rubric.judges_traces:
+        return row.beside.read(thoughts)
+    return recorded
 
 
 def read_responses(

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, cast
 
-from rubric_core import JudgeResult, JudgeView, Task, Thoughts
+from rubric_core import Answer, JudgeResult, JudgeView, SchemaError, Task, Thoughts
 from rubric_core.rows import ClosedRow
 from rubric_core.schema.judged import EVERY_TURN, FULL_TRACE, TOOL_USE, turn_of
 from rubric_core.schema.trace import Excerpt, ExcerptPart, PartKind, Trace
@@ -14,6 +14,7 @@ from rubric_core.traces.recorded import (
     RecordedTrace,
     TraceFormat,
     format_of,
+    json_in,
     recorded_trace,
 )
 from rubric_core.traces.views import TraceViews, answer_view, full_excerpt, trace_views
@@ -21,6 +22,8 @@ from rubric_core.traces.views import TraceViews, answer_view, full_excerpt, trac
 _COLUMNS = ("response", "text", "completion")
 _ASKED = "responses_create_params"
 """NeMo Gym's column of what its model was asked, beside `response`."""
+_CONTAINERS = ("messages", "nodes", "steps", "traces", "output", _ASKED)
+"""Columns of rows that are a trajectory themselves."""
 _HEADINGS: Mapping[PartKind, str] = {
     PartKind.USER: "user",
     PartKind.EARLIER: "earlier reply",
@@ -38,6 +41,16 @@ class TrajectoryRow(NamedTuple):
     task_id: object
     trajectory: object
     prompt: object
+    column: str
+    """Column that holds it; of a row that is one itself, the one that tells."""
+
+    def ending(self, thoughts: Thoughts) -> Answer | None:
+        """Return the reply that it ends with; None where it ends otherwise, or is not read."""
+        try:
+            trace = self.read(thoughts).trace
+        except SchemaError:
+            return None
+        return trace.answer if trace.steps[-1].sampled else None
 
     def read(self, thoughts: Thoughts) -> RecordedTrace:
         """Read it; a call of its last turn may have no result, as in rollouts that were stopped.
@@ -138,27 +151,75 @@ def trajectory_in(row: object) -> TrajectoryRow | None:
     """Return the trajectory of a row whose response is no text; None where there is none.
 
     It is in the column of the response; or the row is one itself, as a line of `traces.jsonl` of
-    verifiers, a row of NeMo Gym, a document of ATIF, or one with `messages`.
+    verifiers, a row of NeMo Gym, a document of ATIF, or one with `messages`. A column that no text
+    can stand in may hold JSON of a list or an object.
     """
     if not isinstance(row, Mapping):
         return None
-    fields = cast("Mapping[str, object]", row)
+    fields = _opened(cast("Mapping[str, object]", row))
     column = next((name for name in _COLUMNS if fields.get(name) is not None), None)
     own = None if column is None else fields[column]
     if column is None or (isinstance(own, Mapping) and _ASKED in fields):
-        trajectory: object = fields
-        if format_of(fields) is None:
-            return None
-    elif isinstance(own, list | dict):
-        trajectory = cast("object", own)
-    else:
+        return _row_itself(fields)
+    if not isinstance(own, list | dict):
         return None
-    prompt = fields.get("prompt")
-    return TrajectoryRow(
-        task_id=_task_id(fields),
-        trajectory=trajectory,
-        prompt=prompt if trajectory is not fields and prompt else (),
-    )
+    prompt = fields.get("prompt") or ()
+    return TrajectoryRow(_task_id(fields), cast("object", own), prompt, column)
+
+
+def trajectory_beside(row: object) -> TrajectoryRow | None:
+    """Return the trajectory that a row holds in another column than that of its response."""
+    if not isinstance(row, Mapping):
+        return None
+    fields = _opened(cast("Mapping[str, object]", row))
+    column = next((name for name in _COLUMNS if fields.get(name) is not None), None)
+    if column is None or (isinstance(fields[column], Mapping) and _ASKED in fields):
+        return None
+    others = {
+        name: value
+        for name, value in fields.items()
+        if name != column and not (name in _COLUMNS and isinstance(value, str))
+    }
+    return trajectory_in(others)
+
+
+def _row_itself(fields: Mapping[str, object]) -> TrajectoryRow | None:
+    if format_of(fields) is None:
+        return None
+    column = next(name for name in _CONTAINERS if name in fields)
+    return TrajectoryRow(_task_id(fields), fields, (), column)
+
+
+def _opened(fields: Mapping[str, object]) -> Mapping[str, object]:
+    """Return the fields with the lists and objects that columns of them hold as JSON text."""
+    columns = [*_CONTAINERS, "completion"]
+    if _ASKED in fields:
+        columns += ["response"]
+    texts = {name: fields[name] for name in columns if name in fields}
+    opened = {name: json_in(value) for name, value in texts.items()}
+    prompt = json_in(fields.get("prompt"))
+    if format_of(prompt) == "messages":
+        opened["prompt"] = prompt
+    return {**fields, **opened}
+
+
+def refuse_unread(row: object) -> None:
+    """Refuse a row without a response whose column for messages is a text, and no JSON of them.
+
+    Raises:
+        ValueError: it is one.
+    """
+    if not isinstance(row, Mapping):
+        return
+    fields = cast("Mapping[str, object]", row)
+    if any(fields.get(name) is not None for name in ("response", "text")):
+        return
+    texts = [name for name in _CONTAINERS if isinstance(fields.get(name), str)]
+    if texts:
+        raise ValueError(
+            f"{texts[0]!r} is a text that is no JSON of a list or an object: write it as JSON "
+            "(pandas writes lists into CSV in Python's way, which `ast.literal_eval` reads)"
+        )
 
 
 def _task_id(fields: Mapping[str, object]) -> object:
