@@ -159,7 +159,7 @@ def prepare(setting: Setting) -> None:
     """Make tasks, the warm-started policy and the calibration, whatever of them is not there."""
     out = setting.out
     if not (out / "tasks").exists():
-        quickstart.documents_to_tasks(out)
+        quickstart.documents_to_tasks(out, context=None)
     for name in ("train", "validation"):
         tasks = read_tasks(out / "tasks" / f"{name}.jsonl")
         kept = [one for one in tasks if HALF[0] <= turned_share(one.rubric) <= HALF[1]]
@@ -384,7 +384,8 @@ def draw(curves: dict[str, list[list[dict[str, float]]]], path: Path) -> None:
         axes.plot(steps, true_SR.mean(axis=0), color=colour, linewidth=2, label=label)
     axes.set_xlabel("step")
     axes.set_ylabel("true held-out reward")
-    draw_grid(axes, "y", from_zero=True)
+    axes.set_ylim(bottom=0)
+    draw_grid(axes, "y")
     draw_legend(figure, axes)
     save_figure(figure, path.parent, path.stem, forms=[path.suffix[1:]])
 

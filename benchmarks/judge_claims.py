@@ -24,7 +24,11 @@ import torch
 from record import finish
 from rich.console import Console
 from rich.table import Table
-from transformers import BertConfig, BertModel, BertTokenizerFast
+from transformers import (
+    BertConfig,
+    BertModel,
+    BertTokenizerFast,  # pyright: ignore[reportAttributeAccessIssue]  # loaded lazily
+)
 
 from rubric_core import Criterion, Grounding, JudgeView, Rubric, Task
 from rubric_judge import ClaimConfig, ClaimJudge

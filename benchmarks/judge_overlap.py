@@ -173,9 +173,8 @@ class Bench:
         run_file = config.out / "cluster" / "run.json"
         PolicyRun.of(config, namespace="overlap").write(run_file)
         environment = {"env_vars": {RUN_FILE: str(run_file)}}
-        remote: Any = ray.remote(
-            num_cpus=0, max_concurrency=10_000, runtime_env=environment
-        )
+        options: Any = {"num_cpus": 0, "max_concurrency": 10_000}
+        remote: Any = ray.remote(**options, runtime_env=environment)
         texts = [marked("It says so.", view=number, share=0.5) for number in range(100)]
         self._engines = [remote(EngineActor).remote(texts) for _ in range(ENGINES)]
         ray.get([engine.ready.remote() for engine in self._engines])

@@ -200,9 +200,9 @@ def turned(source: str, published: tuple[int, int], ratings: Ratings) -> Figure:
     replicates = ratings.rewards_JNR.shape[2]
     compared = int((pairs.part_N > 0).sum()) * math.comb(replicates, 2)
     ours = int(pairs.flips_N.sum()), compared
-    said = ["{} of {}".format(*one) for one in (published, ours)]
+    theirs, found = ("{} of {}".format(*one) for one in (published, ours))
     return Figure(
-        f"{source}, signs of advantages turned", *said, int(ours != published)
+        f"{source}, signs of advantages turned", theirs, found, int(ours != published)
     )
 
 

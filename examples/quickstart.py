@@ -30,7 +30,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import anyio
 import structlog
@@ -78,6 +78,7 @@ if TYPE_CHECKING:
 
     from rubric_train_openrlhf.policy import SupervisedStep
 
+_Item = TypeVar("_Item")
 PRESETS = Path(__file__).parents[1] / "configs" / "train"
 SOURCES = ("python:numpy", "python:scipy", "python:networkx")
 COOLER_TEMPERATURES = (0.8, 0.7, 0.6, 0.5, 0.4)
@@ -310,10 +311,10 @@ def documents_to_tasks(out: Path, *, context: str | None) -> list[list[Task]]:
     ]
 
 
-def spread(tasks: Sequence[Task], count: int) -> Sequence[Task]:
-    """Take so many tasks from all over the list, which is in the order of the documents."""
-    count = min(count, len(tasks))
-    return [tasks[number * len(tasks) // count] for number in range(count)]
+def spread(items: Sequence[_Item], count: int) -> Sequence[_Item]:
+    """Take so many items from all over a list: those of tasks are in the order of documents."""
+    count = min(count, len(items))
+    return [items[number * len(items) // count] for number in range(count)]
 
 
 def with_written(tasks: Sequence[Task], count: int) -> Sequence[Task]:

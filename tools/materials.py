@@ -7,6 +7,10 @@ from collections.abc import Iterable, Mapping
 from fnmatch import fnmatch
 from importlib.metadata import Distribution, distributions
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+if TYPE_CHECKING:
+    from email.message import Message
 
 BILL_TOOL = "cyclonedx-bom>=7,<8"
 AUDIT_TOOL = "pip-audit>=2.9,<3"
@@ -51,7 +55,7 @@ def installed(environment: Path) -> list[Distribution]:
 
 def licence_of(distribution: Distribution) -> str:
     """Return its expression, else what its classifiers say, else the first words of its text."""
-    facts = distribution.metadata
+    facts = cast("Message", distribution.metadata)
     classifiers = [
         one for one in facts.get_all("Classifier", []) if one.startswith("License ::")
     ]

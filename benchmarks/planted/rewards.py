@@ -15,13 +15,14 @@ from typing import Final, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from rubric_eval.statistics.intervals import score_interval, wilson_interval
+from rubric_eval.statistics.intervals import score_interval
 from rubric_judge.quality.reliability.agreement import alpha, kappa
 from rubric_judge.quality.reliability.intervals import Intervals
 from rubric_judge.quality.reliability.rates import confusion
 from rubric_judge.statistics.estimate import Estimate
 from rubric_judge.statistics.means import mean_of_estimates
 from rubric_judge.statistics.paired import McNemarTest
+from rubric_judge.statistics.shares import share_estimate
 from rubric_judge.statistics.student import Student
 
 _Floats: TypeAlias = NDArray[np.float64]
@@ -125,13 +126,13 @@ def _accuracy(
 ) -> Iterator[tuple[str, Coverage]]:
     gained = mean + _GAIN * (0.1 if mean <= 0.5 else -0.1)  # noqa: PLR2004
     right = rng.binomial(n, mean, repetitions)
-    single = [wilson_interval(int(one), n) for one in right]
-    yield "accuracy", _coverage([(one.ci_low, one.ci_high) for one in single], mean)
+    single = [share_estimate(int(one), n) for one in right]
+    yield "accuracy", _coverage([(one.low, one.high) for one in single], mean)
     pairs = zip(single, single[1:] + single[:1], strict=True)
     average = [mean_of_estimates(two, correlations_BB=np.eye(2)) for two in pairs]
     yield (
         "average of two accuracies",
-        _coverage([(a.ci_low, a.ci_high) for a in average], mean),
+        _coverage([(a.low, a.high) for a in average], mean),
     )
     paired = []
     for _ in range(repetitions):
