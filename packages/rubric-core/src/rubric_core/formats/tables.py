@@ -1,10 +1,9 @@
 """Rubrics in tables: one row a criterion, from a CSV file or a spreadsheet."""
 
-import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from rubric_core.errors import RubricFileError
@@ -21,15 +20,11 @@ from rubric_core.formats.columns import (
 from rubric_core.formats.draft import Draft, Points
 from rubric_core.formats.fields import Fields, LeftOut
 from rubric_core.formats.options import ImportOptions
-from rubric_core.formats.pitfalls import is_avoidance
 from rubric_core.formats.spreadsheets import Cell, Sheet, read_sheet
-from rubric_core.formats.totals import is_sum, names_total
+from rubric_core.formats.totals import names_total
+from rubric_core.formats.weight_column import WeightColumn
 from rubric_core.schema.kinds import CriterionKind
 
-_NUMBER = re.compile(r"([+-]?(?:\d+(?:\.\d*)?|\.\d+))\s*(%?)")
-_COMMA_NUMBER = re.compile(r"([+-]?(?:\d+(?:[.,]\d*)?|[.,]\d+))\s*(%?)")
-_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}\.\d{3}\s*%?")
-"""A number that is a thousand times larger where commas are the decimal marks."""
 _LIST = re.compile(r"\[\s*[\[{\"']|\{\s*[\"']")
 """The beginning of a list or an object, as JSON and Python write them."""
 _UNREAD = "read by nothing here: `--column PART=NAME` says what it is"
@@ -63,12 +58,16 @@ class _Group:
     read: int = 0
     left_out: Counter[LeftOut] = field(default_factory=Counter[LeftOut])
 
+    def points(self) -> tuple[Points, ...]:
+        """Return its criteria."""
+        return tuple(entry.points for entry in self.entries)
+
     def draft(self) -> Draft:
         """Return the question with its criteria."""
         turns = (("user", self.question),) if self.question else ()
         texts = {part: text for part, (_, text) in self.once.items()}
         return Draft(
-            tuple(entry.points for entry in self.entries),
+            self.points(),
             turns,
             self.source_id,
             texts.get("reference", ""),
@@ -144,9 +143,11 @@ class _Reader:
     options: ImportOptions
     carried: int = 0
     totals: list[int] = field(default_factory=list[int])
-    percents: set[bool] = field(default_factory=set[bool])
-    """Whether weights have a percent sign, of all weights so far."""
-    weights: list[float] = field(default_factory=list[float])
+
+    def __post_init__(self) -> None:
+        self._weights = WeightColumn(
+            self.path, self.header, self.options, self.sheet.comma_decimals
+        )
 
     def groups(self) -> list[_Group]:
         """Return the rows by question, in the order of their first rows.
@@ -300,9 +301,9 @@ class _Reader:
         if not text:
             name, text = "", name
         self._check_values(number)
-        weight = self._weight(cells, number)
+        weight = self._weights.read(cells, number)
         if not text:
-            if weight is not None and self._adds_up(weight, group):
+            if weight is not None and self._weights.adds_up(weight, group.points()):
                 self.totals.append(number)
             elif weight is not None:
                 raise self._error(
@@ -326,8 +327,7 @@ class _Reader:
             kind=self._kind(cells, number),
         )
         if weight is not None:
-            points = self._weighted(points, weight, number)
-            self.weights.append(weight)
+            points = self._weights.weighted(points, weight, number)
         group.entries.append(_Entry(number, points, has_weight=weight is not None))
 
     def _is_total(self, cells: Sequence[Cell], number: int) -> bool:
@@ -339,70 +339,6 @@ class _Reader:
             return True
         named = self._text(cells, "criterion") or self._text(cells, "name")
         return any(map(names_total, [named] if named else map(str, cells)))
-
-    def _adds_up(self, weight: float, group: _Group) -> bool:
-        """Return whether a weight without a criterion is the sum of those above it."""
-        own = [entry.points.points for entry in group.entries]
-        return is_sum(weight, own) or is_sum(weight, self.weights)
-
-    def _weighted(self, points: Points, weight: float, number: int) -> Points:
-        avoidance = False
-        if weight < 0:
-            is_met = is_avoidance(points.text, self.options.pitfalls)
-            if is_met is None:
-                raise self._error(
-                    number,
-                    f"the weight of row {number} is {weight:g}, and its criterion says what "
-                    "is not done, which may be a fault or its avoidance: say `--pitfalls "
-                    "worded` (by the verb), `failure` (a fault) or `avoidance` (a good "
-                    "answer does it), or write a weight ≥ 0 and what a good answer does",
-                )
-            avoidance = is_met
-        return replace(points, points=weight, avoidance=avoidance)
-
-    def _weight(self, cells: Sequence[Cell], number: int) -> float | None:
-        """Return the number in the column of weights, None where the cell is blank."""
-        value = self.header.cell(cells, "weight")
-        if value == "":
-            return None
-        is_percent = False
-        if isinstance(value, str):
-            pattern = _COMMA_NUMBER if self.sheet.comma_decimals else _NUMBER
-            match = pattern.fullmatch(value)
-            if match is None:
-                raise self._error(number, self._no_number(value, number))
-            if self.sheet.comma_decimals and _THOUSANDS.fullmatch(value):
-                raise self._error(
-                    number,
-                    f"the weight of row {number} is {value!r}, in which the point may be one of "
-                    "thousands or a decimal one: write it without, or with a decimal comma",
-                )
-            value = float(match[1].replace(",", "."))
-            is_percent = bool(match[2])
-        self.percents.add(is_percent)
-        if not math.isfinite(value):
-            raise self._error(number, f"the weight of row {number} is {value!r}")
-        if len(self.percents) > 1:
-            raise self._error(
-                number,
-                f"the weight of row {number} is {value:g}{'%' if is_percent else ''}, and "
-                "others in the column are written the other way: write all with a percent "
-                "sign or none",
-            )
-        return value
-
-    def _no_number(self, value: str, number: int) -> str:
-        (column,) = self.header.columns["weight"]
-        problem = (
-            f"the weight of row {number} is {shortened(value)!r}, which is no number: write "
-            f"one, or say which column is the weight, by `--column weight=NAME` in place of "
-            f"{column.shown}"
-        )
-        if _COMMA_NUMBER.fullmatch(value):
-            problem += (
-                "; a decimal comma is read only where semicolons separate the cells"
-            )
-        return problem
 
     def _guide(self, cells: Sequence[Cell]) -> str:
         columns = self.header.columns.get("guide", ())
