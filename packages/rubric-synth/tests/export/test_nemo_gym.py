@@ -18,8 +18,8 @@ from rubric_judge import JudgeConfig, load_judge
 from rubric_judge.adapters.scoring import RubricScorer, Submission
 from rubric_judge.quality.fixtures.checking import check_fixtures
 from rubric_synth.export import nemo_gym, run
+from rubric_synth.export.card_figures import Figures
 from rubric_synth.export.environment import Environment
-from rubric_synth.export.figures import Figures
 
 Write = Callable[..., Path]
 

@@ -20,9 +20,9 @@ from rubric_eval.report.pictures import load_pictures, write_pictures
 from rubric_eval.report.tables import FORMS, all_tables, table_files
 from rubric_eval.transfer.suites import SuiteName
 from rubric_judge.ui.page.charts import Bars
-from rubric_judge.ui.page.figures import Figure
 from rubric_judge.ui.page.rendering import inert_json, render_page
 from rubric_judge.ui.page.tables import Row, Table, counted
+from rubric_judge.ui.page.top_figures import Figure
 
 TABLE_KEYS = (
     "table1_heldout",

@@ -14,8 +14,8 @@ from rubric_judge.ui.page.tables import counted
 from rubric_synth.cli import console
 
 if TYPE_CHECKING:
+    from rubric_synth.export.card_figures import Figures
     from rubric_synth.export.environment import Environment
-    from rubric_synth.export.figures import Figures
 
 _NO_ANSWER = 4
 

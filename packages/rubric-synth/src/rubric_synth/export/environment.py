@@ -15,7 +15,7 @@ from typing import Literal
 from rubric_core import ConfigError, PolicyView, Task
 from rubric_judge.config import JudgeSpec
 from rubric_judge.quality.fixtures.rows import Fixture
-from rubric_synth.export.figures import Figures
+from rubric_synth.export.card_figures import Figures
 
 TASKS_FILE = "tasks.jsonl"
 JUDGE_FILE = "judge.yaml"

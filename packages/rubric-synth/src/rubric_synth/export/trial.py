@@ -10,8 +10,8 @@ from rubric_core import ConfigError, Judge, Task
 from rubric_judge.judges.capabilities import Immediate
 from rubric_judge.quality.fixtures.checking import check_fixtures
 from rubric_judge.quality.wrong_answers import CONTROLS
+from rubric_synth.export.card_figures import Family, Figures
 from rubric_synth.export.environment import Environment
-from rubric_synth.export.figures import Family, Figures
 from rubric_synth.stats.controls import control_rewards
 
 _CONTROL_TASKS = 200

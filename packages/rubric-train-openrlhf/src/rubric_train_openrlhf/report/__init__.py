@@ -5,7 +5,7 @@
     contrast     the optional comparison.json: stages, controls, paired differences; what the judge
                  knew, where whoever makes the page asks for it
     charts       what is drawn: series by name and role
-    figures      the numbers at the top
+    top_figures  the numbers at the top
     page         the parts put into the template
     several      runs side by side
     criteria     what became of each criterion, for the page and for the command

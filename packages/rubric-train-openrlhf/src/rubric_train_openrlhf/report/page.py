@@ -8,10 +8,10 @@ from typing import Any
 from rubric_core.files import toml_beside
 from rubric_judge.ui.console.snapshot import duration_text
 from rubric_judge.ui.page.charts import Chart, on_one_scale
-from rubric_judge.ui.page.figures import Figure
 from rubric_judge.ui.page.links import link_to, linked
 from rubric_judge.ui.page.rendering import inert_json, render_page
 from rubric_judge.ui.page.tables import Table, counted
+from rubric_judge.ui.page.top_figures import Figure
 from rubric_train_openrlhf.config.sections import leaves
 from rubric_train_openrlhf.report.audit import audit_sections
 from rubric_train_openrlhf.report.charts import is_flat, sections
@@ -25,12 +25,6 @@ from rubric_train_openrlhf.report.criteria import (
     criteria_section,
     write_viewer,
 )
-from rubric_train_openrlhf.report.figures import (
-    admitted_weight,
-    cut_note,
-    heldout_figures,
-    training_figures,
-)
 from rubric_train_openrlhf.report.reading import (
     Excerpt,
     Run,
@@ -38,6 +32,12 @@ from rubric_train_openrlhf.report.reading import (
     read_config,
     read_run,
     spread,
+)
+from rubric_train_openrlhf.report.top_figures import (
+    admitted_weight,
+    cut_note,
+    heldout_figures,
+    training_figures,
 )
 from rubric_train_openrlhf.run.records import MetricsRow
 from rubric_train_openrlhf.run.writing import write_text

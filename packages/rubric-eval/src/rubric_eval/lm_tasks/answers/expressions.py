@@ -7,7 +7,7 @@ from typing import Final
 from rubric_core.files import toml_beside
 from rubric_core.rewriting import patterns, rewriting
 from rubric_eval.lm_tasks.answers.equivalence import is_equivalent, without_base
-from rubric_eval.lm_tasks.answers.reading import read_by
+from rubric_eval.lm_tasks.answers.searched_part import read_by
 from rubric_eval.lm_tasks.answers.statements import Statement, last_line, statements
 
 _PATTERNS = patterns(toml_beside(__file__, "patterns.toml")["expressions"])

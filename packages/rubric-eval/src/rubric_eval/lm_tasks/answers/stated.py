@@ -6,7 +6,7 @@ from functools import partial
 
 from rubric_core.files import toml_beside
 from rubric_core.rewriting import patterns
-from rubric_eval.lm_tasks.answers.reading import read_by
+from rubric_eval.lm_tasks.answers.searched_part import read_by
 from rubric_eval.lm_tasks.answers.statements import Statement, last_line, statements
 
 _PATTERNS = patterns(toml_beside(__file__, "patterns.toml")["letters"])

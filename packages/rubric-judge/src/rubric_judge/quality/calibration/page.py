@@ -13,10 +13,10 @@ from rubric_judge.quality.calibration.report import (
     by_reason,
     next_steps,
 )
-from rubric_judge.ui.page.figures import Figure
 from rubric_judge.ui.page.links import Leads, link_to
 from rubric_judge.ui.page.rendering import render_page
 from rubric_judge.ui.page.tables import Cell, Row, Table, or_dash
+from rubric_judge.ui.page.top_figures import Figure
 
 
 def headline(report: CalibrationReport) -> list[Figure]:

@@ -8,8 +8,8 @@ from spacy.tokens import Token
 
 from rubric_core import CriterionKind
 from rubric_synth.stages.extractive.facts.clauses import NOUNS, Clause, Query
-from rubric_synth.stages.extractive.facts.figures import Figure, figure_in
 from rubric_synth.stages.extractive.facts.parsing import child, subtree, text_of
+from rubric_synth.stages.extractive.facts.quantities import Figure, figure_in
 from rubric_synth.stages.extractive.facts.sound import (
     BEHIND,
     FORMS,

@@ -7,7 +7,7 @@ from rubric_core.files import toml_beside
 from rubric_core.rewriting import patterns
 from rubric_eval.lm_tasks.answers.statements import statements
 
-_PATTERNS = patterns(toml_beside(__file__, "patterns.toml")["reading"])
+_PATTERNS = patterns(toml_beside(__file__, "patterns.toml")["searched_part"])
 
 
 class Rule(Protocol):

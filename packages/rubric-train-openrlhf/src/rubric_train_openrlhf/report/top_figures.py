@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from rubric_core.files import toml_beside
-from rubric_judge.ui.page.figures import Figure
 from rubric_judge.ui.page.tables import Form, counted, written
+from rubric_judge.ui.page.top_figures import Figure
 from rubric_train_openrlhf.report.charts import is_measured
 from rubric_train_openrlhf.report.reading import Run
 from rubric_train_openrlhf.run.records import MetricsRow
