@@ -16,7 +16,7 @@ from rubric_core.formats.draft import NO_PASSAGE
 from rubric_judge import judge_spec
 from rubric_judge.cli import main
 from rubric_judge.quality.lint.claims import reads_claims
-from rubric_judge.quality.lint.reading import Finding
+from rubric_judge.quality.lint.findings import Finding
 from rubric_judge.quality.lint.run import lint_task, lint_tasks
 
 PASSAGE = (

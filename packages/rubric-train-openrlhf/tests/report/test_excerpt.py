@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rubric_train_openrlhf.report import reading as reading_module
-from rubric_train_openrlhf.report.reading import excerpt
+from rubric_train_openrlhf.report import excerpt as excerpt_module
+from rubric_train_openrlhf.report.excerpt import excerpt
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,7 +24,7 @@ def test_a_long_run_keeps_the_ends_and_the_best_step(
 ) -> None:
     shown = excerpt(make_run(steps=60, prompts=1, group=2), best_step=31, notes=[])
     steps = [step["step"] for step in shown.policy["steps"]]
-    assert len(steps) == reading_module.MAX_STEPS
+    assert len(steps) == excerpt_module.MAX_STEPS
     assert {1, 31, 60} <= set(steps)
     assert steps == sorted(steps)
     assert shown.caption.startswith("12 of 60 steps, 24 responses; a sample")
@@ -36,14 +36,14 @@ def test_a_best_step_without_rollouts_changes_nothing(
 ) -> None:
     run = make_run(steps=20, prompts=1, group=2)
     steps = [s["step"] for s in excerpt(run, best_step=best, notes=[]).policy["steps"]]
-    assert len(steps) == reading_module.MAX_STEPS
+    assert len(steps) == excerpt_module.MAX_STEPS
 
 
 def test_groups_stay_whole_under_the_cap(
     make_run: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = make_run(steps=2, prompts=6, group=4)
-    monkeypatch.setattr(reading_module, "MAX_CHARS", 2 * 3 * 4 * 3_250)
+    monkeypatch.setattr(excerpt_module, "MAX_CHARS", 2 * 3 * 4 * 3_250)
     shown = excerpt(run, best_step=None, notes=[])
     for step in shown.policy["steps"]:
         groups = [row["id"].rpartition("-g")[0] for row in step["rows"]]
@@ -57,7 +57,7 @@ def test_one_group_is_kept_however_low_the_cap(
     make_run: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = make_run(steps=1, prompts=3, group=4)
-    monkeypatch.setattr(reading_module, "MAX_CHARS", 1)
+    monkeypatch.setattr(excerpt_module, "MAX_CHARS", 1)
     assert excerpt(run, best_step=None, notes=[]).rows == 4
 
 
@@ -65,6 +65,6 @@ def test_a_very_long_response_is_cut_and_says_so(
     make_run: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = make_run(steps=1, prompts=1, group=2)
-    monkeypatch.setattr(reading_module, "MAX_TEXT_CHARS", 20)
+    monkeypatch.setattr(excerpt_module, "MAX_TEXT_CHARS", 20)
     row = excerpt(run, best_step=None, notes=[]).policy["steps"][0]["rows"][0]
     assert "more characters in the run folder]" in row["response"]

@@ -19,7 +19,7 @@ from rubric_judge.ui.console.outputs import require_writable
 from rubric_judge.ui.page.tables import counted
 
 if TYPE_CHECKING:
-    from rubric_judge.quality.lint.reading import Finding
+    from rubric_judge.quality.lint.findings import Finding
 
 
 def lint(

@@ -223,7 +223,7 @@ def _say_unread(
     judged: Sequence[JudgedResponse], word_matchers: Mapping[str, WordMatching]
 ) -> None:
     from rubric_judge.judges.claims.claim import claim_of
-    from rubric_judge.quality.lint.reading import has_no_words
+    from rubric_judge.quality.lint.criterion_words import has_no_words
 
     rows = [row for row in judged if row.result.judge in word_matchers]
     rubrics = {(row.view.task_id, row.result.judge): row.view.rubric for row in rows}

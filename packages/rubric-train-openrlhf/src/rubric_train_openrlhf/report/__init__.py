@@ -1,7 +1,7 @@
 """The report of a run: one self-contained HTML page made from the run folder's files alone.
 
-    reading      rows of the folder, checked, with the file and line of a broken one; which rollouts
-                 the page holds, and what it leaves out
+    reading      rows of the folder, checked, with the file and line of a broken one
+    excerpt      the rollouts that the page holds, and what it leaves out
     contrast     the optional comparison.json: stages, controls, paired differences; what the judge
                  knew, where whoever makes the page asks for it
     charts       what is drawn: series by name and role

@@ -25,14 +25,8 @@ from rubric_train_openrlhf.report.criteria import (
     criteria_section,
     write_viewer,
 )
-from rubric_train_openrlhf.report.reading import (
-    Excerpt,
-    Run,
-    excerpt,
-    read_config,
-    read_run,
-    spread,
-)
+from rubric_train_openrlhf.report.excerpt import Excerpt, excerpt, spread
+from rubric_train_openrlhf.report.reading import Run, read_config, read_run
 from rubric_train_openrlhf.report.top_figures import (
     admitted_weight,
     cut_note,

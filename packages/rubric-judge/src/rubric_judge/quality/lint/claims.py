@@ -6,7 +6,8 @@ from rubric_core import Task
 from rubric_judge.config import JudgeSpec
 from rubric_judge.judges.claims.claim import claim_of, is_empty
 from rubric_judge.judges.load import word_matchers
-from rubric_judge.quality.lint.reading import Finding, as_warning, directive_of
+from rubric_judge.quality.lint.criterion_words import directive_of
+from rubric_judge.quality.lint.findings import Finding, as_warning
 
 
 def check_empty_claims(task: Task) -> Iterator[Finding]:

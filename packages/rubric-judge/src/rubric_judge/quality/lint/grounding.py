@@ -12,14 +12,15 @@ from rubric_core.formats.draft import NO_PASSAGE
 from rubric_judge.checks.directive import SentenceScope, StructureChecks
 from rubric_judge.checks.numeric import NumericCheck
 from rubric_judge.config import JudgeConfig
-from rubric_judge.quality.lint import reading
-from rubric_judge.quality.lint.reading import (
-    Finding,
-    as_error,
-    as_warning,
+from rubric_judge.quality.lint.criterion_words import (
     content,
+    content_of_all,
+    demanded_terms,
+    directive_of,
     numbers,
+    terms_of,
 )
+from rubric_judge.quality.lint.findings import Finding, as_error, as_warning
 
 if TYPE_CHECKING:
     from rubric_core.arrays import FloatArray
@@ -69,7 +70,7 @@ def _absent(criterion: Criterion, known: frozenset[str]) -> str:
     """Return the problem of terms that the passage lacks; a word in another form is no lack."""
     demanded = [
         [content(form) | numbers(form) for form in term.split("|")]  # alternatives
-        for term in reading.demanded_terms(criterion)
+        for term in demanded_terms(criterion)
     ]
     missing = sum(not any(words <= known for words in forms) for forms in demanded)
     if missing:
@@ -94,7 +95,7 @@ def _stated(passage: str) -> FloatArray:
 
 
 def _unstated(criterion: Criterion, passage: str) -> str:
-    check = reading.directive_of(criterion)
+    check = directive_of(criterion)
     if not isinstance(check, NumericCheck):
         return ""
     slack = check.tolerance + 1e-9 * max(1.0, abs(check.value))
@@ -164,9 +165,9 @@ def check_leaks(task: Task) -> Iterator[Finding]:
 
 def _words_that_pay(criterion: Criterion) -> frozenset[str]:
     """Return the content words of a criterion's terms, where it pays for terms alone."""
-    check = reading.directive_of(criterion)
+    check = directive_of(criterion)
     if isinstance(check, StructureChecks) or (
         isinstance(check, SentenceScope) and check.presence
     ):
         return frozenset()
-    return reading.content_of_all(reading.terms_of(criterion))
+    return content_of_all(terms_of(criterion))

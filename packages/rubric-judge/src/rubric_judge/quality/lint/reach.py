@@ -8,14 +8,12 @@ from rubric_core import Criterion, Task
 from rubric_judge.checks import directive
 from rubric_judge.errors import VerificationError
 from rubric_judge.judges.lexical.words import WORD
-from rubric_judge.quality.lint.reading import (
+from rubric_judge.quality.lint.criterion_words import (
     PHRASES,
-    Finding,
-    as_error,
-    as_warning,
     demanded_terms,
     directive_of,
 )
+from rubric_judge.quality.lint.findings import Finding, as_error, as_warning
 
 _LONGEST_SENTENCE_WORDS = 45
 """Most words that the lexical judge takes for one sentence."""

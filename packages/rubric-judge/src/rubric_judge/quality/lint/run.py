@@ -7,14 +7,16 @@ from pathlib import Path
 
 from rubric_core import SchemaError, Task
 from rubric_core.data.dataset import read_each_row
-from rubric_judge.quality.lint import claims, grounding, reach, reading, wording
+from rubric_judge.quality.lint import claims, grounding, reach, wording
+from rubric_judge.quality.lint.criterion_words import check_size
+from rubric_judge.quality.lint.findings import Check, Finding, as_error
 
-CHECKS: tuple[reading.Check, ...] = (
+CHECKS: tuple[Check, ...] = (
     reach.check_weights,
     wording.check_wording,
     wording.check_contradictions,
     claims.check_empty_claims,
-    reading.check_size,
+    check_size,
     reach.check_reach,
     grounding.check_grounding,
     grounding.check_leaks,
@@ -22,7 +24,7 @@ CHECKS: tuple[reading.Check, ...] = (
 """Checks, one for each family of findings."""
 
 
-def lint_task(task: Task, *, by_claims: bool = False) -> Iterator[reading.Finding]:
+def lint_task(task: Task, *, by_claims: bool = False) -> Iterator[Finding]:
     """Yield the findings of all checks on one task.
 
     Args:
@@ -40,7 +42,7 @@ def lint_tasks(
     *,
     by_claims: bool = False,
     on_task: Callable[[Task], None] | None = None,
-) -> Iterator[tuple[int, tuple[reading.Finding, ...]]]:
+) -> Iterator[tuple[int, tuple[Finding, ...]]]:
     """Yield (line, its findings) for every task of a file, in file order.
 
     A line that is not a valid task is a finding, so that one run names them all.
@@ -61,7 +63,7 @@ def lint_tasks(
                 raise row
             task = Task.from_json(row)
         except SchemaError as error:
-            unreadable = reading.as_error(
+            unreadable = as_error(
                 "no_task",
                 str(error),
                 remedy="correct the line: nothing can read this file as it is",
@@ -73,7 +75,7 @@ def lint_tasks(
             findings = list(lint_task(task, by_claims=by_claims))
             first = lines.setdefault(task.task_id, line)
             if first != line:
-                repeated = reading.as_error(
+                repeated = as_error(
                     "repeated_task",
                     f"is the task of line {first} again",
                     remedy="leave one out: both have the same id",

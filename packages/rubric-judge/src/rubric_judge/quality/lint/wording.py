@@ -8,21 +8,27 @@ from rubric_core import Criterion, Task
 from rubric_judge.checks import directive, numeric
 from rubric_judge.checks.pattern import ProcessorTime, RegexCheck, matches_pattern
 from rubric_judge.judges.claims.claim import claim_of
-from rubric_judge.quality.lint import reading
-from rubric_judge.quality.lint.reading import (
-    Finding,
-    as_error,
-    as_warning,
+from rubric_judge.quality.lint.criterion_words import (
+    PHRASES,
     content,
+    content_of_all,
+    demanded_terms,
     directive_of,
+    has_no_words,
+    is_negated,
+    numbers,
     overlap,
+    pairs_of,
+    statement,
+    terms_of,
 )
+from rubric_judge.quality.lint.findings import Finding, as_error, as_warning
 
 _NEAR_IDENTICAL = 0.85
 _FEWEST_WORDS = 3
 """Fewest content words for a comparison; shorter descriptions are alike by chance."""
 
-_ELSEWHERE = reading.PHRASES["elsewhere"]
+_ELSEWHERE = PHRASES["elsewhere"]
 
 
 def check_wording(task: Task) -> Iterator[Finding]:
@@ -42,10 +48,10 @@ def check_wording(task: Task) -> Iterator[Finding]:
             )
     terms: dict[str, frozenset[str]] = {}
     for criterion in task.rubric:
-        terms[criterion.id] = reading.content_of_all(reading.terms_of(criterion))
+        terms[criterion.id] = content_of_all(terms_of(criterion))
     if len(set(terms.values())) == len(terms):
         return  # no two ask for the same terms
-    for first, second in reading.pairs_of(task.rubric.criteria):
+    for first, second in pairs_of(task.rubric.criteria):
         if terms[first.id] != terms[second.id]:
             continue
         if _alike(first, second, nearly=bool(terms[first.id])):
@@ -76,7 +82,7 @@ def _similar_ids(task: Task) -> Iterator[Finding]:
 
 def _empty(criterion: Criterion) -> Iterator[Finding]:
     described = criterion.description.strip() or criterion.scoring_guide.strip()
-    if described and reading.has_no_words(criterion) and not claim_of(criterion):
+    if described and has_no_words(criterion) and not claim_of(criterion):
         yield as_warning(
             "no_words",
             "states no claim and has no required element, keyword, concept or "
@@ -87,7 +93,7 @@ def _empty(criterion: Criterion) -> Iterator[Finding]:
         )
     if described or isinstance(directive_of(criterion), directive.ProgramCheck):
         return
-    if criterion.verification_method.strip() or reading.terms_of(criterion):
+    if criterion.verification_method.strip() or terms_of(criterion):
         yield as_warning(
             "no_description",
             "has neither description nor scoring guide",
@@ -108,7 +114,7 @@ def _alike(first: Criterion, second: Criterion, *, nearly: bool) -> bool:
 
     The words or content words must be equal, or nearly so where the criteria have terms.
     """
-    if reading.is_negated(first.description) != reading.is_negated(second.description):
+    if is_negated(first.description) != is_negated(second.description):
         return False
     words = content(first.description), content(second.description)
     fewest = min(map(len, words))
@@ -128,12 +134,12 @@ _SAME_QUANTITY = 0.6
 _FEWEST_OPPOSED = 2
 _PATTERN_TIMEOUT_S = 0.25
 
-_FORBIDDING = reading.PHRASES["forbidding"]
+_FORBIDDING = PHRASES["forbidding"]
 
 
 def check_contradictions(task: Task) -> Iterator[Finding]:
     """Find `contradiction`: two criteria that exclude each other."""
-    for criterion, other in reading.pairs_of(task.rubric.criteria):
+    for criterion, other in pairs_of(task.rubric.criteria):
         problem = _contradiction(criterion, other)
         if problem:
             yield as_error(
@@ -163,14 +169,14 @@ def _contradiction(criterion: Criterion, other: Criterion) -> str:
 
 
 def _same_quantity(first: str, second: str) -> bool:
-    first_words = content(first) - reading.numbers(first)
-    second_words = content(second) - reading.numbers(second)
+    first_words = content(first) - numbers(first)
+    second_words = content(second) - numbers(second)
     return overlap(first_words, second_words) >= _SAME_QUANTITY
 
 
 def _forbids(criterion: Criterion, other: Criterion) -> bool:
     """Whether a criterion forbids a term that the other demands."""
-    demanded = reading.demanded_terms(other)
+    demanded = demanded_terms(other)
     check = directive_of(criterion)
     forbidding = ("(?!", "(?s)(?!")
     if isinstance(check, RegexCheck) and check.pattern.lstrip("^").startswith(
@@ -208,12 +214,12 @@ def _passes(pattern: str, term: str) -> bool:
 
 def _opposite(first: Criterion, second: Criterion) -> bool:
     """Whether two descriptions have the same content words and one of them a negation."""
-    if reading.is_negated(first.description) == reading.is_negated(second.description):
+    if is_negated(first.description) == is_negated(second.description):
         return False
     words = content(first.description), content(second.description)
     if min(map(len, words)) < _FEWEST_OPPOSED:
         # Descriptions so short are opposites only with the same verb.
-        said_first = reading.statement(first.description)
-        said_second = reading.statement(second.description)
+        said_first = statement(first.description)
+        said_second = statement(second.description)
         return bool(words[0]) and said_first == said_second
     return overlap(*words) >= _SAME_MATTER

@@ -1,17 +1,14 @@
-"""Parts of all checks: findings, and readings of criteria that they compare.
+"""Words of criteria that checks compare: content, negation, demands and directive.
 
-A criterion is read for its content words, negation, demands and directive; pairs of criteria are
-chosen here too, and the check that not all were compared.
+Pairs of criteria are chosen here too, and the check that not all were compared.
 """
 
 import math
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import chain, combinations, islice
-from typing import Literal
 
 from rubric_core import Criterion, Task
 from rubric_core.files import toml_beside
@@ -24,44 +21,7 @@ from rubric_judge.checks.directive import (
 from rubric_judge.checks.phrases import ContainsCheck
 from rubric_judge.errors import VerificationError
 from rubric_judge.judges.lexical.words import FUNCTION_WORDS, WORD, stem
-
-Severity = Literal["error", "warning"]
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """A problem of a task file, its place, and its remedy."""
-
-    code: str
-    """Kind of the finding, such as `zero_weight`."""
-    severity: Severity
-    """An error spoils the reward, or spends on a criterion that cannot be judged; a warning wants
-    to be looked at."""
-    what: str
-    """Description of the problem: ids, numbers and counts."""
-    remedy: str
-    """Remedy of the problem."""
-    criterion_id: str = ""
-    """Id of the criterion; empty for a finding about the whole task."""
-    task_id: str = ""
-    """Id of the task; empty for a line that is not a valid task."""
-    line: int = 0
-    """Line of the task file (row, in a Parquet file), from 1."""
-
-
-def as_error(code: str, what: str, *, remedy: str, criterion_id: str = "") -> Finding:
-    """Return a finding that spoils the reward, or spends on what cannot be judged."""
-    return Finding(code, "error", what, remedy, criterion_id)
-
-
-def as_warning(code: str, what: str, *, remedy: str, criterion_id: str = "") -> Finding:
-    """Return a finding that wants to be looked at."""
-    return Finding(code, "warning", what, remedy, criterion_id)
-
-
-Check = Callable[[Task], Iterator[Finding]]
-"""Checks one task, without its file."""
-
+from rubric_judge.quality.lint.findings import Finding, as_warning
 
 _WORDS = toml_beside(__file__, "words.toml")
 PHRASES = {
