@@ -222,3 +222,18 @@ def test_a_reply_is_read_where_openai_keeps_it(
     answer = answer_from([{"role": "assistant", **message}])
 
     assert answer == answer_of(text)
+
+
+@pytest.mark.parametrize(
+    "trajectory",
+    [
+        [{"role": "assistant", "content": [{"type": "k" * 99}]}],
+        [{"type": "reasoning"}, {"type": "k" * 99}],
+        {"schema_version": "k" * 99, "steps": []},
+        {"schema_version": "ATIF-v1.4", "steps": [{"source": "k" * 99}]},
+        {"k" * 99: 1},
+    ],
+)
+def test_an_error_says_that_it_cut_a_name(trajectory: object) -> None:
+    with pytest.raises(SchemaError, match=r"k…"):
+        recorded_trace(trajectory)

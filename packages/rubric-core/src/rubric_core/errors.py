@@ -30,6 +30,11 @@ from pathlib import Path
 from rubric_core.outcome import Reason
 
 
+def shortened(text: str, most: int) -> str:
+    """Return a text for a message; one longer than `most` characters is cut, and ends with `…`."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
 def _rebuild(cls: type[RubricError], args: tuple[object, ...]) -> RubricError:
     return cls.__new__(cls, *args)
 

@@ -22,7 +22,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 
 from rubric_core import ConfigError, JudgeResult, Outcome, RubricError
-from rubric_core.errors import AtPathError
+from rubric_core.errors import AtPathError, shortened
 
 
 class EvalError(RubricError):
@@ -111,7 +111,9 @@ class Failures:
         """
         self.by_reason[reason] += 1
         if detail:
-            self._first.setdefault(reason, " ".join(detail.split())[:_MOST_CHARS])
+            self._first.setdefault(
+                reason, shortened(" ".join(detail.split()), _MOST_CHARS)
+            )
 
     @property
     def total(self) -> int:

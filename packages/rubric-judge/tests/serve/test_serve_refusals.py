@@ -74,6 +74,25 @@ def test_an_inline_task_that_is_none_names_its_field_and_no_text(
     says_no_text(answer)
 
 
+def test_a_refusal_says_that_it_cut_a_name_or_an_id(
+    client: httpx.Client, task_row: Row
+) -> None:
+    long = "k" * 200
+    named = {"items": [{"task": {**task_row, long: 1}, "response": RESPONSE}]}
+    calls = [{"id": long, "type": "function", "function": {"name": "f"}}]
+    messages = [
+        {"role": "assistant", "content": "Look.", "tool_calls": calls},
+        {"role": "assistant", "content": RESPONSE},
+    ]
+
+    field = client.post("/v1/judge", json=named).json()["error"]["field"]
+    of_call = {"items": [{"task": task_row, "response": messages}]}
+    said = client.post("/v1/judge", json=of_call).json()["error"]["message"]
+
+    assert field == f"items.0.task.{'k' * 59}…"
+    assert f"tool call '{'k' * 79}…'" in said
+
+
 def test_a_rubric_that_would_hold_up_every_other_request_is_refused(
     client: httpx.Client, task_row: Row
 ) -> None:

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from rubric_core import split_of
 from rubric_core.configuration import validated
+from rubric_core.errors import shortened
 from rubric_core.schema.sealed import Many
 from rubric_judge import ClaimConfig, ModelConfig
 from rubric_judge.config import HybridConfig, JudgeConfig, JudgeSpec
@@ -87,7 +88,7 @@ class CollectConfig(_Config):
         unknown = [code for code in languages if code not in KNOWN_LANGUAGES]
         if not unknown:
             return languages
-        codes = ", ".join(repr(code[:20]) for code in unknown)
+        codes = ", ".join(repr(shortened(code, 20)) for code in unknown)
         known = ", ".join(sorted(KNOWN_LANGUAGES))
         raise ValueError(f"{codes}: no known code of a language; known are {known}")
 
@@ -190,15 +191,16 @@ class ContextConfig(_Config):
         if retriever not in RETRIEVERS:
             known = ", ".join(RETRIEVERS)
             raise ValueError(
-                f"{retriever[:40]!r} is no retriever; known are {known}: write bm25:2 for the two "
-                "best sections"
+                f"{shortened(retriever, 40)!r} is no retriever; known are {known}: write "
+                "bm25:2 for the two best sections"
             )
         sections = 0
         if mark and number.isascii() and number.isdigit():
             sections = int(number[:9])
         if not sections:
             raise ValueError(
-                f"{value[:40]!r}: a number of sections, 1 or more, follows the colon, as in bm25:2"
+                f"{shortened(value, 40)!r}: a number of sections, 1 or more, follows the "
+                "colon, as in bm25:2"
             )
         return {"retriever": retriever, "sections": sections}
 

@@ -9,7 +9,7 @@ from typing import Annotated, Self, Unpack
 
 from pydantic import Field, model_validator
 
-from rubric_core.errors import ReplyError
+from rubric_core.errors import ReplyError, shortened
 from rubric_core.judgement.call import Answerer, Call, Usage
 from rubric_core.judgement.evidence import Evidence, find_quote
 from rubric_core.judgement.probability import VerdictProbability
@@ -325,7 +325,9 @@ class JudgeResult(Sealed):
 
     @classmethod
     def _failed(cls, outcome: Outcome, reason: Reason, detail: str, call: Call) -> Self:
-        result = cls(outcome=outcome, reason=reason, detail=detail[:_DETAIL_CHARS])
+        result = cls(
+            outcome=outcome, reason=reason, detail=shortened(detail, _DETAIL_CHARS)
+        )
         return result.with_call(**call)
 
 
@@ -367,6 +369,6 @@ def first_failure(results: Sequence[tuple[str, JudgeResult]]) -> JudgeResult | N
                     outcome=outcome,
                     reason=result.reason,
                     reasoning=result.reasoning,
-                    detail=detail[:_DETAIL_CHARS],
+                    detail=shortened(detail, _DETAIL_CHARS),
                 )
     return None

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, NoReturn, Self, TypeVar
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 from pydantic_core import ValidationError
 
-from rubric_core.errors import SchemaError
+from rubric_core.errors import SchemaError, shortened
 
 _T = TypeVar("_T")
 _LONGEST_KEY = 60
@@ -80,7 +80,7 @@ def _schema_error(error: ValidationError) -> SchemaError:
     ]
     first = (unknown or problems)[0]
     # An unknown key may be any text, of any length.
-    field = ".".join(str(part)[:_LONGEST_KEY] for part in first["loc"])
+    field = ".".join(shortened(str(part), _LONGEST_KEY) for part in first["loc"])
     # A number may be shown; any other input may be the text of a passage or a criterion.
     is_shown = (
         isinstance(first["input"], float) and first["type"] not in _SAY_THEMSELVES

@@ -8,6 +8,7 @@ from typing import Literal, Self
 
 from pydantic import model_validator
 
+from rubric_core.errors import shortened
 from rubric_core.schema.answer import Answer, Thought
 from rubric_core.schema.judged import TOOL_USE
 from rubric_core.schema.sealed import Count, Hidden, Identifier, Many, Sealed, Text
@@ -75,7 +76,7 @@ class TraceStep(Sealed):
 
 def _shown(call_id: str) -> str:
     """Return an id as an error shows it, of which a damaged one may hold anything."""
-    return repr(call_id if len(call_id) <= _ID_CHARS else f"{call_id[:_ID_CHARS]}…")
+    return repr(shortened(call_id, _ID_CHARS))
 
 
 def _matched(steps: Sequence[TraceStep], *, cut: bool) -> None:

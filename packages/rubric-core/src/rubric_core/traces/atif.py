@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import cast
 
-from rubric_core.errors import SchemaError
+from rubric_core.errors import SchemaError, shortened
 from rubric_core.schema.answer import Thoughts
 from rubric_core.schema.trace import Role, ToolCall, Trace, TraceStep
 from rubric_core.traces.chat import arguments_text, reply_step, seen_text
@@ -37,7 +37,7 @@ def atif_trace(
     version = document.get("schema_version")
     if not isinstance(version, str) or not version.startswith(_VERSION):
         raise SchemaError(
-            f"schema_version is {str(version)[:40]!r}, and {_VERSION}x is read: give the "
+            f"schema_version is {shortened(str(version), 40)!r}, and {_VERSION}x is read: give the "
             "trajectory.json of an agent",
             field="schema_version",
         )
@@ -76,8 +76,8 @@ def _steps(
             own = TraceStep(role=role, text=seen_text(step, "message"))
         case _:
             raise SchemaError(
-                f"steps.{place}.source is {str(source)[:40]!r}, and must be 'system', 'user' or "
-                "'agent'",
+                f"steps.{place}.source is {shortened(str(source), 40)!r}, and must be "
+                "'system', 'user' or 'agent'",
                 field=f"steps.{place}.source",
             )
     return [own, *results]

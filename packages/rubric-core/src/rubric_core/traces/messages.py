@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Literal, cast
 
-from rubric_core.errors import SchemaError
+from rubric_core.errors import SchemaError, shortened
 from rubric_core.schema.answer import Answer, Thought, Thoughts, answer_of
 
 _BESIDE = "reasoning_details"
@@ -193,7 +193,7 @@ def _reply_part(part: object, place: int) -> str:
         kind = fields.get("type", "without a type")
         if text is not None or kind in _EMPTY_PARTS:
             return readable(text or "")
-    raise _no_text(str(kind)[:40], field=f"content.{place}")
+    raise _no_text(shortened(str(kind), 40), field=f"content.{place}")
 
 
 def _no_text(kind: str, *, field: str) -> SchemaError:

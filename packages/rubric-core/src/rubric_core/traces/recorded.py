@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple, cast
 
-from rubric_core.errors import SchemaError
+from rubric_core.errors import SchemaError, shortened
 from rubric_core.schema.answer import Thoughts
 from rubric_core.schema.trace import Trace
 from rubric_core.traces.atif import atif_trace
@@ -222,7 +222,7 @@ def _shape(trajectory: object) -> str:
         fields = cast("Mapping[str, object]", trajectory)
         # Names of fields, and no text that somebody made a key.
         names = sorted(str(name) for name in fields if str(name).isidentifier())
-        shown = ", ".join(name[:30] for name in names[:8])
+        shown = ", ".join(shortened(name, 30) for name in names[:8])
         return f"an object with {shown or 'no field of these'}"
     if isinstance(trajectory, list):
         items = _mappings(cast("object", trajectory))

@@ -4,7 +4,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from rubric_core.errors import SchemaError
+from rubric_core.errors import SchemaError, shortened
 from rubric_core.schema.answer import Thoughts
 from rubric_core.schema.trace import ToolCall, Trace, TraceStep
 from rubric_core.traces.chat import arguments_text, reply_step, seen_text
@@ -162,7 +162,8 @@ def _other(item: Mapping[str, object], *, where: str) -> TraceStep:
     if role in ("system", "developer"):
         return TraceStep(role="system", text=seen_text(item))
     raise SchemaError(
-        f"{where} is an item of the type {str(kind)[:40]!r}, which is not read: `reasoning`, "
-        "`message`, `function_call`, `custom_tool_call`, `mcp_call` and the outputs of calls are",
+        f"{where} is an item of the type {shortened(str(kind), 40)!r}, which is not read: "
+        "`reasoning`, `message`, `function_call`, `custom_tool_call`, `mcp_call` and "
+        "the outputs of calls are",
         field=where,
     )

@@ -21,6 +21,7 @@ from rubric_core import (
     RubricFileError,
     Task,
 )
+from rubric_core.errors import shortened
 from rubric_core.files import read_file, text_sha256
 from rubric_core.strict_json import canonical_json
 from rubric_eval.answers.store import AnswerFile, AnswerKeys
@@ -290,7 +291,7 @@ def _described(error: Exception) -> str:
     if frames:
         last = frames[-1]
         description += f" at {Path(last.filename).name}:{last.lineno}"
-    message = " ".join(str(error).split())[:_SHOWN_CHARACTERS]
+    message = shortened(" ".join(str(error).split()), _SHOWN_CHARACTERS)
     return f"{description}: {message}" if message else description
 
 

@@ -15,7 +15,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp
 
 from rubric_core.configuration import needed
-from rubric_core.errors import NotJsonError
+from rubric_core.errors import NotJsonError, shortened
 from rubric_core.strict_json import decode
 from rubric_judge.models.settings import service_token
 from rubric_judge.quality.trajectories import Submitted
@@ -212,7 +212,7 @@ async def _refused(_request: Request, error: Exception) -> Response:
 async def _not_valid(_request: Request, error: Exception) -> Response:
     problem = cast("RequestValidationError", error).errors()[0]
     # Not the input, which may be a passage; `loc` starts with "body".
-    parts = [str(part)[:60] for part in problem["loc"][1:]]
+    parts = [shortened(str(part), 60) for part in problem["loc"][1:]]
     field = ".".join(part for part in parts if part not in _KINDS) or None
     if problem["type"] == "json_invalid":
         return refusal(

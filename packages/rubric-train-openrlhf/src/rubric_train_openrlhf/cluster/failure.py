@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rubric_core import RubricError
+from rubric_core.errors import shortened
 from rubric_core.files import read_file
 from rubric_train_openrlhf.errors import ClusterError
 
@@ -49,7 +50,7 @@ def shown(error: BaseException) -> str:
     stack = type(cause).__module__.partition(".")[0]
     if stack not in _STACKS and not isinstance(cause, _OF_MACHINES):
         return f"{name}{where}"
-    begins = " ".join(_COLOUR.sub("", str(cause)).split())[:_SHOWN_CHARACTERS]
+    begins = shortened(" ".join(_COLOUR.sub("", str(cause)).split()), _SHOWN_CHARACTERS)
     text = last_line(cause) if getattr(cause, "actor_init_failed", False) else begins
     return f"{name}{where}: {text}" if text else f"{name}{where}"
 
@@ -57,7 +58,7 @@ def shown(error: BaseException) -> str:
 def last_line(error: BaseException) -> str:
     """The last line of what an error says: that of Ray's about an actor ends with its cause."""
     lines = _COLOUR.sub("", str(error)).strip().splitlines()
-    return lines[-1].strip()[:_SHOWN_CHARACTERS] if lines else ""
+    return shortened(lines[-1].strip(), _SHOWN_CHARACTERS) if lines else ""
 
 
 def _is_ours(error: BaseException) -> bool:

@@ -17,6 +17,7 @@ from transformers import PreTrainedTokenizerBase as Tokenizer
 from rubric_core import PolicyView, Thought, Thoughts, answer_of, opens_thought
 from rubric_core.data.chat_prompt import PLAIN, ChatPrompt
 from rubric_core.data.end_tokens import EndTokens, end_tokens
+from rubric_core.errors import shortened
 from rubric_core.schema.answer import ThoughtTags, opened_tags, unopened
 from rubric_train_openrlhf.errors import PolicyInputError, PolicyLoadError
 from rubric_train_openrlhf.policy.completion import Completion, completion_of
@@ -218,7 +219,7 @@ class ChatCodec(TextCodec):
             return prompt.render(self._tokenizer, view.messages)
         # A template is third-party code: any error is reported as a fault of the model's files.
         except Exception as error:
-            said = " ".join(str(error).split())[:_SHOWN_CHARACTERS]
+            said = shortened(" ".join(str(error).split()), _SHOWN_CHARACTERS)
             raise PolicyLoadError(
                 f"the chat template of {self._path!r} cannot render a question "
                 f"({type(error).__name__}: {said}); repair chat_template in the tokenizer's "

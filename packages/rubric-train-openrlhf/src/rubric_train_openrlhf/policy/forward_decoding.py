@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from rubric_core.errors import shortened
 from rubric_train_openrlhf.errors import PolicyInputError
 from rubric_train_openrlhf.policy.rollouts import EncodedPrompt, PaddedPrompts, left_pad
 
@@ -278,7 +279,7 @@ def _chosen(
         except torch.OutOfMemoryError:
             raise
         except Exception as error:  # noqa: BLE001
-            message = " ".join(str(error).split())[:200]
+            message = shortened(" ".join(str(error).split()), 200)
             failures.append(f"{type(error).__name__}: {message}")
             continue
         if _agree(logits, expected, tolerance=_tolerance(model)):

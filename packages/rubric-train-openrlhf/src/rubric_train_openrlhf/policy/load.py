@@ -21,6 +21,7 @@ from rubric_core import Thoughts
 from rubric_core.data.chat_prompt import PLAIN, ChatPrompt
 from rubric_core.data.end_tokens import end_tokens, settings_end
 from rubric_core.data.model_files import read_settings
+from rubric_core.errors import shortened
 from rubric_core.files import replacing_folder
 from rubric_core.nearest import near
 from rubric_train_openrlhf.errors import DiskWriteError, PolicyLoadError
@@ -240,7 +241,7 @@ def reading(folder: Path, what: str) -> Generator[None]:
     except PolicyLoadError:
         raise
     except Exception as error:
-        reason = " ".join(str(error).split())[:_SHOWN_CHARACTERS]
+        reason = shortened(" ".join(str(error).split()), _SHOWN_CHARACTERS)
         raise PolicyLoadError(
             f"{what} could not be read: {reason}", path=folder
         ) from error

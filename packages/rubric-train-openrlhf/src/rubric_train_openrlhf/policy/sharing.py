@@ -18,6 +18,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 from transformers.cache_utils import DynamicCache, DynamicLayer
 
+from rubric_core.errors import shortened
 from rubric_train_openrlhf.policy.forward_decoding import cache_name
 from rubric_train_openrlhf.policy.grouped_attention import GroupedRow, row_states
 from rubric_train_openrlhf.policy.holding import is_recomputed, is_recomputed_by_library
@@ -234,7 +235,7 @@ def _compared(model: PreTrainedModel, few: TokenBatch, way: Way) -> str:
     except torch.OutOfMemoryError:
         raise
     except Exception as error:  # noqa: BLE001
-        return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+        return f"{type(error).__name__}: {shortened(' '.join(str(error).split()), 200)}"
     if not bool(wanted_NH.isfinite().all()):
         return ""  # whoever learns from it says so
     distance_N = (found_NH - wanted_NH).abs().mean(dim=1)

@@ -14,6 +14,7 @@ from transformers import AutoModel, AutoModelForSequenceClassification, AutoToke
 from transformers.utils import logging as transformers_logging
 
 from rubric_core.arrays import FloatArray
+from rubric_core.errors import shortened
 from rubric_judge.errors import JudgeSetupError
 from rubric_judge.judges.claims.folders import model_settings
 
@@ -52,7 +53,7 @@ def _read(kind: Any, folder: Path, *, key: str) -> tuple[Any, Any]:
                 **_LOCAL,
             )
     except Exception as error:
-        first_line = str(error).partition("\n")[0][:200]
+        first_line = shortened(str(error).partition("\n")[0], 200)
         problem = f"{type(error).__name__}: {first_line}"
         raise JudgeSetupError(
             f"{key}: the model in {folder} cannot be read ({problem}): save or download it anew"

@@ -15,7 +15,7 @@ from fastapi.responses import HTMLResponse, JSONResponse
 from pydantic import SecretStr
 
 from rubric_core.configuration import needed
-from rubric_core.errors import SchemaError
+from rubric_core.errors import SchemaError, shortened
 from rubric_judge.errors import JudgeSetupError
 from rubric_judge.models.settings import is_this_machine, service_token
 from rubric_judge.quality.label_page.desk import Cell, Desk, NotDrawnError, Scored
@@ -166,7 +166,7 @@ async def _not_valid(_request: Request, error: Exception) -> Response:
     if isinstance(error, RequestValidationError):
         problems = error.errors()
     messages = [
-        f"{visible(str(problem['loc'][-1]))[:LONGEST_NAME]}: {needed(problem)}"
+        f"{shortened(visible(str(problem['loc'][-1])), LONGEST_NAME)}: {needed(problem)}"
         for problem in problems
     ]
     return _problem(

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import anyio
 
 from rubric_core import RubricError
-from rubric_core.errors import needing_extra
+from rubric_core.errors import needing_extra, shortened
 from rubric_judge import LimitsConfig
 from rubric_judge.models.settings import variable
 from rubric_judge.pool.ray_actors import LimiterActor, SharedLimiter
@@ -125,7 +125,7 @@ def _unreachable(address: str | None, error: Exception) -> EngineError:
 
 
 def _reason(error: Exception) -> str:
-    first_line = str(error).partition("\n")[0][:300]
+    first_line = shortened(str(error).partition("\n")[0], 300)
     return f"{type(error).__name__}: {first_line}"
 
 

@@ -17,6 +17,7 @@ from typing import TypeVar
 from pydantic import BaseModel
 from pydantic_core import PydanticSerializationError, to_json
 
+from rubric_core.errors import shortened
 from rubric_core.files import read_file
 from rubric_core.locks import folder_lock
 from rubric_synth import config, errors
@@ -186,9 +187,9 @@ def _check_format(path: Path) -> None:
         first_line = type(error).__name__
     if first_line != _FORMAT:
         raise errors.WorkFolderError(
-            f"{str(about)!r} should say {_FORMAT!r} and says {first_line[:80]!r}: use the release "
-            f"that wrote it, choose another folder, or delete {str(path)!r} and lose what it "
-            "holds",
+            f"{str(about)!r} should say {_FORMAT!r} and says {shortened(first_line, 80)!r}: use "
+            f"the release that wrote it, choose another folder, or delete {str(path)!r} and lose "
+            "what it holds",
             path=path,
         )
 

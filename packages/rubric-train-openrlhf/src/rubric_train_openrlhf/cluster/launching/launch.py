@@ -17,6 +17,7 @@ from uuid import uuid4
 import structlog
 
 from rubric_core import ConfigError, FolderLockError, MissingExtraError, RubricError
+from rubric_core.errors import shortened
 from rubric_core.locks import refuse_locked
 from rubric_judge.ui.console.command import sigterm_raised
 from rubric_judge.ui.console.progress import Progress, Steps
@@ -243,7 +244,7 @@ def entrypoint(config: TrainConfig, words: Sequence[str]) -> str:
 
 def _shown(error: Exception) -> str:
     """One line of what Ray's client says; a server's error carries a traceback."""
-    return " ".join(str(error).split())[:300]
+    return shortened(" ".join(str(error).split()), 300)
 
 
 _LOOK_EVERY_S = 0.25

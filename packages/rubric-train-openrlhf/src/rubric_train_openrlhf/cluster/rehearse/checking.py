@@ -16,6 +16,7 @@ import structlog
 from pydantic import BaseModel, ConfigDict
 
 from rubric_core import RubricError, Task
+from rubric_core.errors import shortened
 from rubric_judge.ui.console.command import console, styled
 from rubric_judge.ui.console.printing import Printed, print_cells
 from rubric_train_openrlhf.config.train import TrainConfig
@@ -383,5 +384,4 @@ def _asked(check: Check, subject: Subject) -> list[Finding]:
 
 
 def _short(error: Exception) -> str:
-    text = str(error)
-    return text if len(text) <= _LONGEST_DETAIL else f"{text[:_LONGEST_DETAIL]}…"
+    return shortened(str(error), _LONGEST_DETAIL)

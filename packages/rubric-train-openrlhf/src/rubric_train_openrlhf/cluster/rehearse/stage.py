@@ -17,6 +17,7 @@ from typing import Any, cast
 import yaml
 
 from rubric_core import Task, write_tasks
+from rubric_core.errors import shortened
 from rubric_core.files import read_file
 from rubric_judge import JudgeSpec, load_replicas
 from rubric_judge.judges.capabilities import fingerprint
@@ -289,7 +290,7 @@ class Ended:
         causes = [
             line for line in lines if line.startswith(_SAID) or _CAUSE.match(line)
         ]
-        return (causes or lines or ["it said nothing"])[-1][:_LONGEST_CAUSE]
+        return shortened((causes or lines or ["it said nothing"])[-1], _LONGEST_CAUSE)
 
     @property
     def ran_out_of_time(self) -> bool:
