@@ -2,7 +2,7 @@
 
 Generated documents are collected, and a run asks an endpoint in a process of its own, which answers
 at once from a template, three questions about each: prompts, HTTP, strict reading, checks, four
-judgements by the lexical judge, journal, shards, dataset and Parquet are in the figure. The bound
+judgements by the judge of claims, journal, shards, dataset and Parquet are in the figure. The bound
 is bare aiohttp, which sends the requests of one document as often and parses the replies. Each run
 has a process of its own, whose user and system time and peak memory are read at its end; starting
 Python is left out. Then the finished run is resumed, beside a command that only starts, and a run
@@ -72,7 +72,8 @@ SLOW_DOCUMENTS = 6_400
 """With 200 ms a call: a minute."""
 
 _TITLE = "\nTitle: "
-_LONG_WORD = re.compile(r"\b[a-z]{6,}\b")
+_LONG_NOUN = re.compile(r"(?<=\bof )[a-z]{6,}\b|\b[a-z]{6,}(?=[.,]| of\b)")
+"""A word after `of`, before it, or at the end of a clause: what is no prose earns little."""
 _READ_CHARS = 1_500
 _TITLE_WORDS = 5
 _SLOTS = 17
@@ -89,7 +90,7 @@ _SYNTHESIS = json.dumps(_TEMPLATE["synthesis"])
 def template_reply(call: FakeCall) -> str:
     """Answer a stage with a template: an `Award` for `FakeEndpoint` of little work.
 
-    The document needs some twenty different long words at its beginning, as generated ones have.
+    The document needs some twenty different long nouns at its beginning, as generated ones have.
 
     Raises:
         ValueError: Something else is asked, or the document has too few words.
@@ -105,12 +106,12 @@ def template_reply(call: FakeCall) -> str:
     start = message.index(_TITLE) + len(_TITLE)
     end = message.index("\n", start)
     title = message[start:end].split()
-    found = _LONG_WORD.findall(message, end, end + _READ_CHARS)
+    found = _LONG_NOUN.findall(message, end, end + _READ_CHARS)
     unwanted = FUNCTION_WORDS.union(title)
     words = [word for word in dict.fromkeys(found) if word not in unwanted][:_SLOTS]
     if len(words) < _SLOTS:
         raise ValueError(
-            f"{len(words)} different long words at the beginning, {_SLOTS} needed"
+            f"{len(words)} different long nouns at the beginning, {_SLOTS} needed"
         )
     named = " ".join([*title[: _TITLE_WORDS - 1], title[-1]])
     slots = {f"w{number}": word for number, word in enumerate(words)}
