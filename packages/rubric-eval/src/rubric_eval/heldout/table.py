@@ -8,10 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain, combinations, product
 from pathlib import Path
-from typing import Any, cast
 
 import numpy as np
-from scipy import stats
 
 from rubric_core import RewardError, Task
 from rubric_core.files import read_file
@@ -32,6 +30,7 @@ from rubric_judge.quality.calibration.record import (
     Calibration,
     read_calibration,
 )
+from rubric_judge.statistics.untyped import stats
 
 
 class CorrectedReward(Record):
@@ -285,7 +284,7 @@ def _judge_pair(
     first_V, second_V = np.array(both).T
     rank_correlation = None
     if np.ptp(first_V) != 0 and np.ptp(second_V) != 0:
-        correlation = cast("Any", stats).spearmanr(first_V, second_V)
+        correlation = stats.spearmanr(first_V, second_V)
         rank_correlation = float(correlation.statistic)
     return JudgePair(
         a=a,

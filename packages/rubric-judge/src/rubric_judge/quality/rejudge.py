@@ -5,7 +5,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self, TypeVar, cast
+from typing import TypeVar
 
 import numpy as np
 import pydantic
@@ -400,11 +400,10 @@ def _rank_correlation(old_N: FloatArray, new_N: FloatArray) -> float | None:
     if np.ptp(old_N) <= _EQUAL or np.ptp(new_N) <= _EQUAL:
         return None
     try:
-        from scipy import stats  # optional, and slow to load
+        from rubric_judge.statistics.untyped import stats  # optional, and slow to load
     except ImportError:
         return None
-    spearman = cast("Any", stats).spearmanr  # scipy has no type stubs
-    return float(spearman(old_N, new_N).statistic)
+    return float(stats.spearmanr(old_N, new_N).statistic)
 
 
 def _order_kept(both: Sequence[tuple[float, float, str]]) -> float | None:

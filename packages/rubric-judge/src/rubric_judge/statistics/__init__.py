@@ -12,6 +12,7 @@ correlation  rank correlations, drawn by document
 drift        evidence that a mean has risen since the start, valid at every look
 paired       the tests: mean, p-value, limits and detectable difference that agree; several tests
              at once, and the power of McNemar's
+untyped      SciPy's modules, for all that call them
 
 All but estimate, clusters and drift need SciPy: the extra `reliability`, or rubric-eval.
 """

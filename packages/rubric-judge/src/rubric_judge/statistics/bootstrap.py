@@ -8,16 +8,16 @@ import math
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypedDict, Unpack, cast
+from typing import Literal, TypedDict, Unpack, cast
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
 
 from rubric_core.arrays import FloatArray
 from rubric_judge.errors import SampleShapeError
 from rubric_judge.statistics.clusters import cluster_sums, without_missing
 from rubric_judge.statistics.student import t_quantile
+from rubric_judge.statistics.untyped import stats
 
 
 class Draws(TypedDict, total=False):
@@ -67,7 +67,7 @@ def drawn_sums(
         counts_RC = counts.reshape(drawn, clusters)
         return of_clusters_VC @ counts_RC.T.astype(np.float64)
 
-    result = cast("Any", stats).bootstrap(  # scipy has no type stubs
+    result = stats.bootstrap(
         (np.arange(clusters),),
         sums,
         vectorized=True,
@@ -110,7 +110,7 @@ def drawn_limits(
     with warnings.catch_warnings():
         # Equal draws, or a jackknife without a value: handled below.
         warnings.simplefilter("ignore")
-        result = cast("Any", stats).bootstrap(
+        result = stats.bootstrap(
             (np.arange(units),),
             statistic,
             n_resamples=resamples,
@@ -218,7 +218,7 @@ class Bootstrap:
         tails = self._tail_to_0("right"), 1 - self._tail_to_0("left")
         tail = max(min(*tails, 0.5), 1 / (self.draws.size + 1))
         t = -_normal_quantile(tail) * math.sqrt((self.clusters - 1) / self.clusters)
-        return max(2 * float(cast("Any", stats).t.sf(t, self.clusters - 1)), by_chance)
+        return max(2 * float(stats.t.sf(t, self.clusters - 1)), by_chance)
 
     def _share(self, tail: float) -> float:
         """Return the share of the draws below the limit that leaves out `tail`."""
@@ -302,7 +302,7 @@ def _acceleration(sums_C: FloatArray, counts_C: FloatArray) -> float:
 
 
 def _normal_quantile(share: float) -> float:
-    return float(cast("Any", stats).norm.ppf(share))
+    return float(stats.norm.ppf(share))
 
 
 def _normal_cdf(z: float) -> float:

@@ -1,15 +1,15 @@
 """Spearman's rank correlations, with intervals that draw whole documents."""
 
 from collections.abc import Sequence
-from typing import Any, Unpack, cast
+from typing import Unpack
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
 
 from rubric_core.arrays import FloatArray
 from rubric_judge.statistics.bootstrap import IntervalDraws, drawn_sums
 from rubric_judge.statistics.estimate import Estimate
+from rubric_judge.statistics.untyped import stats
 
 _FEWEST_DOCUMENTS = 5
 _ROUNDING = 1e-12
@@ -27,7 +27,7 @@ def rank_correlation(
     Returns:
         Spearman's ρ, with the ranks of all values in every draw; None where x or y does not vary.
     """
-    rankdata = cast("Any", stats).rankdata
+    rankdata = stats.rankdata
     x_ranks_N = np.asarray(rankdata(x_N))
     y_ranks_N = np.asarray(rankdata(y_N))
     return _correlated(x_ranks_N, y_ranks_N, documents_N, **draws)
@@ -72,7 +72,7 @@ def _centred_ranks(values_N: FloatArray, group_N: npt.NDArray[np.intp]) -> Float
         group_N: number of the question of each value.
     """
     _, place_N = np.unique(values_N, return_inverse=True)
-    rankdata = cast("Any", stats).rankdata
+    rankdata = stats.rankdata
     ranks_N = np.asarray(rankdata(group_N * values_N.size + place_N))
     counts = np.maximum(np.bincount(group_N), 1)
     means = np.bincount(group_N, weights=ranks_N) / counts

@@ -1,18 +1,16 @@
 """McNemar's exact test of paired answers, right or wrong, and limits of their difference."""
 
 import math
-from typing import Any, cast
-
-from scipy import optimize, stats
 
 from rubric_judge.statistics.shares import binomial_test_limits, normal_quantile
+from rubric_judge.statistics.untyped import optimize, stats
 
 
 def mcnemar_p(won: int, lost: int) -> float:
     """Return the p-value of McNemar's exact test: won ~ Binomial(won + lost, ½), two-sided."""
     if won + lost == 0:
         return 1.0
-    return float(cast("Any", stats).binomtest(won, won + lost).pvalue)
+    return float(stats.binomtest(won, won + lost).pvalue)
 
 
 def discordant_limits(
@@ -54,7 +52,7 @@ def tango_limits(
     def excess(delta: float, side: float) -> float:
         return won - lost - n * delta - side * z * _score_spread(won, lost, n, delta)
 
-    solve = cast("Any", optimize).brentq
+    solve = optimize.brentq
     low = -1.0 if lost == n else float(solve(excess, -1.0, estimate, args=(1.0,)))
     high = 1.0 if won == n else float(solve(excess, estimate, 1.0, args=(-1.0,)))
     return low, high

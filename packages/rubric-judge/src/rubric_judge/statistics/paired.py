@@ -7,15 +7,15 @@ tests at once are corrected for how many they are (`decide`).
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Unpack, cast
+from typing import Unpack
 
 import numpy as np
-from scipy import optimize, stats
 
 from rubric_core.arrays import FloatArray
 from rubric_judge.statistics import bootstrap, mcnemar, sign_flip
 from rubric_judge.statistics.clusters import cluster_sums
 from rubric_judge.statistics.student import Student
+from rubric_judge.statistics.untyped import optimize, stats
 
 
 class Correction(StrEnum):
@@ -70,7 +70,7 @@ def decide(
         sorted_adjusted = np.minimum(rising, 1.0)
         steps = alpha / (m - ranks)
     elif correction is Correction.BH:
-        adjusted = cast("Any", stats).false_discovery_control(p_M) if m else p_M
+        adjusted = stats.false_discovery_control(p_M) if m else p_M
         sorted_adjusted = np.asarray(adjusted)[order]
         steps = alpha * (ranks + 1) / max(m, 1)
     else:
@@ -110,7 +110,7 @@ def mcnemar_power(n: int, delta: float, differ: float, *, alpha: float) -> float
     """
     if differ == 0:
         return 0.0
-    binom = cast("Any", stats).binom  # scipy has no type stubs
+    binom = stats.binom
     spread = _SPREADS * np.sqrt(n * differ * (1 - differ)) + 1
     lowest = max(0, int(n * differ - spread))
     highest = min(n, int(n * differ + spread))
@@ -145,7 +145,7 @@ def mcnemar_detectable(
 
     if missing_power(1.0) > 0:
         return None
-    solve = cast("Any", optimize).brentq
+    solve = optimize.brentq
     return float(solve(missing_power, 0.0, 1.0, xtol=_PRECISION))
 
 

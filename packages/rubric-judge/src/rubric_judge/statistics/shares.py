@@ -2,10 +2,9 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any, Literal, cast
+from typing import Literal
 
 import numpy as np
-from scipy import stats
 
 from rubric_core.arrays import FloatArray
 from rubric_judge.statistics.clusters import (
@@ -16,11 +15,12 @@ from rubric_judge.statistics.clusters import (
 from rubric_judge.statistics.estimate import Estimate
 from rubric_judge.statistics.means import known_values
 from rubric_judge.statistics.student import t_quantile
+from rubric_judge.statistics.untyped import stats
 
 
 def normal_quantile(confidence: float) -> float:
     """Return Φ⁻¹((1 + confidence)/2), half the width of an interval in standard errors."""
-    norm = cast("Any", stats).norm  # no type stubs
+    norm = stats.norm
     return float(norm.ppf((1 + confidence) / 2))
 
 
@@ -74,7 +74,7 @@ def binomial_limits(count: int, n: int, confidence: float) -> tuple[float, float
     """
     if n < _FEWEST_FOR_WILSON:
         return binomial_test_limits(count, n, confidence, method="exact")
-    chi2 = cast("Any", stats).chi2
+    chi2 = stats.chi2
     few = 2 if n <= _SMALL_SAMPLE else 3
     low, high = wilson(count / n, n, normal_quantile(confidence))
     if 0 < count <= few:
@@ -101,7 +101,7 @@ def binomial_test_limits(
         confidence: nominal coverage, in (0, 1).
         method: the interval.
     """
-    test = cast("Any", stats).binomtest(count, n)
+    test = stats.binomtest(count, n)
     interval = test.proportion_ci(confidence, method=method)
     return float(interval.low), float(interval.high)
 

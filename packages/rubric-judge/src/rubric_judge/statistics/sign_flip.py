@@ -7,10 +7,11 @@ from functools import cached_property
 from typing import Any, Unpack, cast
 
 import numpy as np
-from scipy import signal, stats
+from scipy import signal
 
 from rubric_core.arrays import FloatArray
 from rubric_judge.statistics.bootstrap import DRAWS_AT_ONCE, Draws
+from rubric_judge.statistics.untyped import stats
 
 _MOST_STEPS = 60_000
 """Most distinct sums that are counted; for more, flips are drawn."""
@@ -99,7 +100,7 @@ def _counted(magnitudes: Counter[int], observed: int) -> float:
     distribution = np.ones(1)
     for size, count in sorted(magnitudes.items()):
         flips = np.zeros(size * count + 1)
-        flips[::size] = cast("Any", stats).binom.pmf(np.arange(count + 1), count, 0.5)
+        flips[::size] = stats.binom.pmf(np.arange(count + 1), count, 0.5)
         if distribution.size == 1:
             distribution = flips
             continue
@@ -115,7 +116,7 @@ def _counted(magnitudes: Counter[int], observed: int) -> float:
 def _drawn(sums_C: FloatArray, *, resamples: int = 9999, seed: int = 0) -> float:
     if sums_C.size == 1:  # its flip is as far from 0
         return 1.0
-    result = cast("Any", stats).permutation_test(
+    result = stats.permutation_test(
         (sums_C,),
         np.sum,
         permutation_type="samples",

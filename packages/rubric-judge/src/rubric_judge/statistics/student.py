@@ -5,10 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, cast
 
 import numpy as np
-from scipy import stats
 
 from rubric_core.arrays import FloatArray
 from rubric_judge.statistics.clusters import (
@@ -16,6 +14,7 @@ from rubric_judge.statistics.clusters import (
     cluster_sums,
     without_missing,
 )
+from rubric_judge.statistics.untyped import stats
 
 _ROUNDING = 1e-12
 """Largest difference of values that count as equal."""
@@ -28,7 +27,7 @@ def t_quantile(confidence: float, freedom: float) -> float:
         confidence: in (0, 1).
         freedom: degrees of freedom of the standard error.
     """
-    return float(cast("Any", stats).t.isf((1 - confidence) / 2, freedom))
+    return float(stats.t.isf((1 - confidence) / 2, freedom))
 
 
 @dataclass(frozen=True)
@@ -95,7 +94,7 @@ class Student:
         if not self.error:
             return 0.0
         ratio = abs(self.mean) / self.error
-        return 2 * float(cast("Any", stats).t.sf(ratio, self.freedom))
+        return 2 * float(stats.t.sf(ratio, self.freedom))
 
     def widen(
         self, limits: tuple[float, float] | None, confidence: float

@@ -1,6 +1,6 @@
 """Tests of thresholds, for a finite-sample promise: learn then test."""
 
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 
@@ -8,7 +8,7 @@ from rubric_core.arrays import FloatArray
 from rubric_core.errors import RewardError, needing_extra
 
 with needing_extra("rubric-judge", "reliability", by="the calibration of a cascade"):
-    from scipy import optimize, special, stats
+    from rubric_judge.statistics.untyped import optimize, special, stats
 
 GRID = (None, *(step / 20 for step in range(21)))
 """Thresholds in the order in which they are tested, from "everything is escalated" on. Chosen
@@ -44,8 +44,8 @@ def p_value(losses_N: FloatArray, risk: float) -> float:
     """
     n = len(losses_N)
     mean = float(np.mean(losses_N))
-    binom = cast("Any", stats).binom
-    rel_entr = cast("Any", special).rel_entr  # no type stubs
+    binom = stats.binom
+    rel_entr = special.rel_entr
     if np.isin(losses_N, (0.0, 1.0)).all():
         return float(binom.cdf(round(n * mean), n, risk))
     if mean >= risk:
@@ -87,7 +87,7 @@ def risk_test(losses_N: FloatArray, *, risk: float, delta: float) -> RiskTest:
 
     mean = float(np.mean(losses_N))
     almost = float(np.nextafter(1.0, 0.0))
-    brentq = cast("Any", optimize).brentq
+    brentq = optimize.brentq
     bound = 1.0
     if excess(almost) < 0:
         bound = float(brentq(excess, max(mean, _TINY), almost))

@@ -6,13 +6,13 @@ as training would take it.
 
 import math
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple, cast
+from typing import Literal, NamedTuple
 
 import numpy as np
-from scipy import stats
 
 from rubric_core.arrays import BoolArray, FloatArray
 from rubric_judge.quality.reliability.ratings import IntArray, Statistic, ratio
+from rubric_judge.statistics.untyped import stats
 
 _DIGITS = 9
 """Digits to which equal scores agree; a smaller difference is rounding."""
@@ -47,7 +47,7 @@ def correlation(
         y_N: rewards of the other.
         name: scipy's name of the coefficient.
     """
-    correlate = getattr(cast("Any", stats), name)
+    correlate = getattr(stats, name)
 
     def statistic(rows: IntArray) -> float:
         x = x_N[rows]
@@ -149,7 +149,7 @@ def alpha(z_JNM: FloatArray, metric: Metric = "interval") -> Statistic:
         if len(values) < 2:  # noqa: PLR2004  # one value cannot disagree
             return math.nan
         if metric == "ordinal":
-            values = cast("Any", stats).rankdata(values[place])
+            values = stats.rankdata(values[place])
             x_JU[is_there_JU] = values
         levels = values if metric == "nominal" else (None,)
         observed = 0.0
