@@ -200,7 +200,7 @@ def test_an_opening_names_the_program_once() -> None:
     facts = _asked("what is a tank", "what is a pump")
     passage = Passage("the network model", "", ())
     assert opening_of(facts, passage, "TideCalc") == "The network model in TideCalc"
-    assert question_of(facts, passage, "") == (
+    assert question_of(facts, opening_of(facts, passage, "")) == (
         "The network model: what is a tank? What is a pump?"
     )
     told = Passage("patient-level prediction", "", ())
@@ -209,7 +209,8 @@ def test_an_opening_names_the_program_once() -> None:
     )
     short = Passage("extract transform load", "", ())
     assert opening_of(facts, short, "ETL") == "Extract transform load"
-    assert question_of(facts, Passage("using the wrapper", "", ()), "") == (
+    wrapper = Passage("using the wrapper", "", ())
+    assert question_of(facts, opening_of(facts, wrapper, "")) == (
         "What is a tank? What is a pump?"
     )
 

@@ -106,15 +106,18 @@ def prose_fact_draft(
     passage = prose.at_home(chosen, facts, passage)
     chosen = prose.of_home(chosen, facts, passage)
     has_topic = bool(product) or opening.has_title(passage)
-    if is_of_a_book and not opening.names_section(chosen, passage, product):
+    if is_of_a_book and not opening.names_section(
+        passage, opening.opening_of(chosen, passage, product)
+    ):
         has_topic = False
         chosen = [fact for fact in chosen if not opening.needs_section(fact)]
     if not has_topic:
         chosen = [fact for fact in chosen if not opening.needs_opening(fact)]
     if len(chosen) < FEWEST_BY_RULES:
         return None
+    topic = opening.opening_of(chosen, passage, product)
     return Draft(
-        question=opening.question_of(chosen, passage, product),
+        question=opening.question_of(chosen, topic),
         passage=passage.text,
         criteria=_with_keywords(chosen, terms),
         question_rationale="Each part has one answer that can be checked.",

@@ -195,20 +195,9 @@ def needs_opening(fact: Fact) -> bool:
     return _BARE.search(fact.question) is not None
 
 
-def names_section(
-    facts: Sequence[Fact],
-    passage: Passage,
-    product: str,
-) -> bool:
-    """Tell whether facts are asked for under the heading of their section.
-
-    Args:
-        facts: Facts that criteria are made of.
-        passage: The passage that states them.
-        product: Name of the program that the document is about; "" where it is about none.
-    """
-    topic = opening_of(facts, passage, product).lower()
-    return passage.subject in passage.homes and passage.subject.lower() in topic
+def names_section(passage: Passage, topic: str) -> bool:
+    """Tell whether a topic, of `opening_of`, names the section that a passage is of."""
+    return passage.subject in passage.homes and passage.subject.lower() in topic.lower()
 
 
 def needs_section(fact: Fact) -> bool:
@@ -218,19 +207,8 @@ def needs_section(fact: Fact) -> bool:
     return fact.is_open or _OF_A_CALL.search(fact.question) is not None
 
 
-def question_of(
-    facts: Sequence[Fact],
-    passage: Passage,
-    product: str,
-) -> str:
-    """Ask for facts, with their topic first.
-
-    Args:
-        facts: Facts that criteria are made of.
-        passage: The passage that states them.
-        product: Name of the program that the document is about; "" where it is about none.
-    """
-    topic = opening_of(facts, passage, product)
+def question_of(facts: Sequence[Fact], topic: str) -> str:
+    """Ask for facts, with their topic, of `opening_of`, first."""
     first, *others = (fact.question for fact in facts)
     opening = f"{topic}: {first}" if topic else language.capital_first(first)
     parts = [opening, *map(language.capital_first, others)]
