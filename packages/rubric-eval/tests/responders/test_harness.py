@@ -308,3 +308,57 @@ async def test_a_template_s_end_ends_an_answer_whatever_the_tokenizer_says(
     assert [one["chat_template"] for one in logs if one["log_level"] == "warning"] == [
         "<eos> (2)"
     ]
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+@pytest.mark.parametrize("broken", [float("nan"), float("inf")])
+async def test_an_answer_without_finite_scores_is_no_answer_and_leaves_the_others(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, temperature: float, broken: float
+) -> None:
+    """The second of three rows is broken at its third token: "Who?" is the only such prompt."""
+    import torch
+
+    asks = _asks("Why?", "Who?", "What?")
+    decoding = Decoding(temperature=temperature, max_tokens=6)
+    async with await open_model(parse_model(f"m=hf:{folder}")) as model:
+        whole = await _replies(model, asks, decoding)
+        draw = SeededDraw.__call__
+        steps: dict[int, int] = {}
+
+        def breaking(self: SeededDraw, input_ids: Any, scores: Any) -> Any:
+            step = steps[id(self)] = steps.get(id(self), 0) + 1
+            if len(scores) == len(asks) and step == 3:
+                scores = torch.where(
+                    torch.arange(len(scores))[:, None] == 1, broken, scores
+                )
+            return draw(self, input_ids, scores)
+
+        monkeypatch.setattr(SeededDraw, "__call__", breaking)
+        replies = await _replies(model, asks, decoding)
+
+    lost = [place for place, reply in enumerate(replies) if reply.text is None]
+    assert len(lost) == 1
+    (reply,) = (replies[place] for place in lost)
+    assert reply.reason is Reason.SERVER_ERROR
+    assert "the model's scores for token 3 of the answer are no finite" in reply.detail
+    kept = [place for place in range(len(asks)) if place not in lost]
+    assert [replies[place] for place in kept] == [whole[place] for place in kept]
+
+
+async def test_a_model_of_weights_that_are_no_numbers_gives_no_answer(
+    folder: Path, tmp_path: Path
+) -> None:
+    import torch
+    from safetensors.torch import load_file, save_file
+
+    path = tmp_path / "broken"
+    shutil.copytree(folder, path)
+    weights = load_file(path / "model.safetensors")
+    broken = {name: tensor * torch.nan for name, tensor in weights.items()}
+    save_file(broken, path / "model.safetensors", metadata={"format": "pt"})
+
+    async with await open_model(parse_model(f"m=hf:{path}")) as model:
+        replies = await _replies(model, _asks("Why?", "Who?"), Decoding(max_tokens=4))
+
+    assert [reply.text for reply in replies] == [None, None]
+    assert {reply.reason for reply in replies} == {Reason.SERVER_ERROR}

@@ -78,5 +78,8 @@ def test_scores_that_are_not_finite_are_refused(broken: float, way: str) -> None
         generator, rows_N = torch.Generator(), torch.arange(3)
         distribution.sample(scores, rows_N=rows_N, total_rows=3, generator=generator)
 
-    with pytest.raises(NonFiniteLogitsError, match="1 of 3 rows are not finite"):
+    with pytest.raises(
+        NonFiniteLogitsError,
+        match="1 of 3 rows are not finite numbers \\(the first is row 1\\)",
+    ):
         draw()

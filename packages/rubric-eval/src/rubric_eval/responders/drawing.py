@@ -13,6 +13,19 @@ class DrawCancelledError(RubricError, RuntimeError):
     """The answers are no longer waited for."""
 
 
+class NonFiniteScoresError(RubricError, ArithmeticError):
+    """Rows of a batch whose next-token scores are no finite numbers, so that no token is likely.
+
+    Attributes:
+        rows: places of the rows in the batch.
+    """
+
+    def __init__(self, message: str, *, rows: Sequence[int] = ()) -> None:
+        """Keep the rows."""
+        super().__init__(message)
+        self.rows = tuple(rows)
+
+
 class SeededDraw:
     """Logits processor of transformers that leaves each row one token, drawn or most likely."""
 
@@ -33,16 +46,28 @@ class SeededDraw:
             self._warpers.append(TopPLogitsWarper(decoding.top_p))
         self._generators = [random.Random(seed) for seed in seeds]  # no secret
         self._left = left
+        self._step = 0
 
     def __call__(self, input_ids: Any, scores: Any) -> Any:
         """Ban every token but one, [B, V] to [B, V].
 
         Raises:
             DrawCancelledError: the event was set.
+            NonFiniteScoresError: the highest score of a row is no finite number.
         """
         if self._left.is_set():
             raise DrawCancelledError("nobody waits for the answers any more")
+        self._step += 1
         scores = scores.float()
+        # NaN wins every maximum, so one number per row tells of the whole row.
+        broken = (~scores.amax(dim=-1).isfinite()).nonzero()[:, 0].tolist()
+        if broken:
+            raise NonFiniteScoresError(
+                f"the model's scores for token {self._step} of the answer are no finite numbers: "
+                "its weights hold NaN or infinity, or overflow in this number format; take an "
+                "older checkpoint, or `dtype=float32`",
+                rows=broken,
+            )
         if self._temperature == 0:
             return scores
         # Turned round: of equal scores the warpers keep the last.

@@ -25,7 +25,11 @@ from rubric_core.data.chat_prompt import PROMPT_DATE, ChatPrompt
 from rubric_core.data.end_tokens import end_tokens, settings_end
 from rubric_core.data.model_files import PromptForm, adapter_base
 from rubric_eval.records.run import Record
-from rubric_eval.responders.drawing import SeededDraw, hold_positions
+from rubric_eval.responders.drawing import (
+    NonFiniteScoresError,
+    SeededDraw,
+    hold_positions,
+)
 from rubric_judge.ui.reporting import Report
 
 _log: Any = structlog.get_logger("rubric_eval")
@@ -199,7 +203,10 @@ class FolderModel:
         decoding: Decoding,
         report: Report[tuple[int, Reply]],
     ) -> None:
-        """Answer a batch; if memory runs out, answer the rest of it in halves."""
+        """Answer a batch; if memory runs out, answer the rest of it in halves.
+
+        A row without finite scores has no answer; the others are written anew without it.
+        """
         waiting = dict(enumerate(batch))
         try:
             if batch[0].choices:
@@ -209,6 +216,14 @@ class FolderModel:
                 seeds = [prompt.seed for prompt in batch]
                 draw = SeededDraw(decoding, seeds, report.left)
                 self._generate(batch, decoding, draw, on_rows)
+        except NonFiniteScoresError as error:
+            # The scores of a row that has ended do not matter: it waits no more.
+            for row in error.rows:
+                if row in waiting:
+                    reply = Reply.unavailable(Reason.SERVER_ERROR, str(error))
+                    report((waiting.pop(row).index, reply))
+            if waiting:
+                self._write(list(waiting.values()), decoding, report)
         except RuntimeError as error:
             if type(error).__name__ != "OutOfMemoryError":
                 raise

@@ -162,11 +162,12 @@ def _by_race(weights_NV: Tensor, generator: torch.Generator) -> tuple[Tensor, Te
 
 def _check_finite(highest_N: Tensor) -> None:
     # NaN wins every maximum, so one number per row tells of the whole row.
-    broken = int((~highest_N.isfinite()).sum())
-    if broken:
+    broken_N = ~highest_N.isfinite()
+    if broken := int(broken_N.sum()):
+        first = int(broken_N.long().argmax())
         raise NonFiniteLogitsError(
             f"cannot sample: the next-token scores of {broken} of {len(highest_N)} rows are "
-            "not finite numbers; the model's weights hold NaN or infinity (go back to an "
-            "older checkpoint, with a lower learning rate), or the temperature is too low "
-            "for its logits"
+            f"not finite numbers (the first is row {first}); the model's weights "
+            "hold NaN or infinity (go back to an older checkpoint, with a lower learning rate), or "
+            "the temperature is too low for its logits"
         )
