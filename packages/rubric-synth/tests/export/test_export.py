@@ -350,19 +350,26 @@ def test_a_judge_brings_the_files_that_it_names(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "is_given_away"), [("sk-1", True), ("os.environ/JUDGE_KEY", False)]
+    ("name", "value", "is_given_away"),
+    [
+        ("api_key", "sk-1", True),
+        ("api_key", "os.environ/JUDGE_KEY", False),
+        ("aws_access_key_id", "AKIA1", True),
+        ("extra_headers", {"Authorization": "Bearer 1"}, True),
+        ("input_cost_per_token", "1e-6", False),
+    ],
 )
 def test_a_key_in_a_file_of_the_judge_is_not_exported(
-    key: str, *, is_given_away: bool, tmp_path: Path
+    name: str, value: object, *, is_given_away: bool, tmp_path: Path
 ) -> None:
     router = tmp_path / "router.yaml"
-    entry = {"model_name": "j", "litellm_params": {"model": "openai/x", "api_key": key}}
+    entry = {"model_name": "j", "litellm_params": {"model": "openai/x", name: value}}
     router.write_text(json.dumps({"model_list": [entry]}), "utf-8")
     judge = tmp_path / "mine.yaml"
     judge.write_text("type: llm\nmodel: j\nlitellm_config: router.yaml\n", "utf-8")
 
     if is_given_away:
-        with pytest.raises(ConfigError, match="'api_key' holds a key"):
+        with pytest.raises(ConfigError, match="' holds a key"):
             judge_files_of(judge)
     else:
         assert set(judge_files_of(judge)) == {"judge.yaml", "router.yaml"}

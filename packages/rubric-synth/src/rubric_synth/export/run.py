@@ -10,6 +10,7 @@ from rubric_core import ConfigError, Task, read_tasks
 from rubric_core.files import read_file, replacing_folder
 from rubric_judge import ClaimConfig
 from rubric_judge.config import JudgeSpec, is_program, read_judge_spec
+from rubric_judge.models.router_checks import SECRET, named_variable
 from rubric_judge.quality.fixtures.making import FIXTURE_TASKS, made_fixtures
 from rubric_judge.quality.fixtures.rows import Fixture
 from rubric_judge.quality.labels.written import WrittenAnswers
@@ -39,8 +40,6 @@ TARGETS = {
 }
 """Stacks that an environment can be written for, by the name that `--to` gives them."""
 
-_KEY_ENDINGS = ("api_key", "access_key", "secret", "password", "token", "master_key")
-_VARIABLE = "os.environ/"
 _USUAL_JUDGE = b"type: claims\nretractions: true\n"
 """Judge of an environment for which none is named; the same as `ClaimConfig(retractions=True)`."""
 
@@ -183,12 +182,8 @@ def _written_key(value: object) -> str:
     match value:
         case dict():
             for name, inner in cast("dict[object, object]", value).items():
-                is_key = str(name).lower().endswith(_KEY_ENDINGS)
-                if (
-                    is_key
-                    and isinstance(inner, str)
-                    and not inner.startswith(_VARIABLE)
-                ):
+                is_text = isinstance(inner, str) and named_variable(inner) is None
+                if is_text and SECRET.search(str(name)):
                     return str(name)
                 if inner_name := _written_key(inner):
                     return inner_name
