@@ -31,7 +31,6 @@ from rubric_core.traces import (
     TraceStep,
     answer_view,
     chat_trace,
-    one_turn_trace,
     trace_views,
 )
 
@@ -70,12 +69,19 @@ def _scored(rubric: Rubric, *scores: float, **call: Any) -> JudgeResult:
     return JudgeResult.scored(rubric, named, judge="j").with_call(**call)
 
 
+def _of_one_turn(answer: Answer) -> Trace:
+    step = TraceStep(
+        role="assistant", text=answer.text, thought=answer.thought, sampled=True
+    )
+    return Trace(steps=(step,))
+
+
 def test_a_trace_of_one_reply_is_judged_as_the_reply_alone() -> None:
     task = _task(*TARGETS)
     plain = _task(*[None for _ in TARGETS])
     answer = Answer("The cross entropy.", Thought.CLOSED)
 
-    views = trace_views(task.whole_view(answer), one_turn_trace(answer))
+    views = trace_views(task.whole_view(answer), _of_one_turn(answer))
 
     (view,) = views.views
     alone = plain.judge_view(answer).model_copy(update={"task_id": task.task_id})
@@ -296,7 +302,7 @@ def test_one_response_has_no_later_turn_and_no_tools(judges: str) -> None:
 
 def test_that_no_tool_was_called_can_be_judged() -> None:
     task = _task("tool_use")
-    trace = one_turn_trace(Answer("I did not look."))
+    trace = _of_one_turn(Answer("I did not look."))
 
     (view,) = trace_views(task.whole_view(trace.answer), trace).views
 

@@ -6,7 +6,6 @@ from rubric_core.schema.trace import Trace as Trace
 from rubric_core.schema.trace import TraceStep as TraceStep
 from rubric_core.traces.atif import atif_trace as atif_trace
 from rubric_core.traces.chat import chat_trace as chat_trace
-from rubric_core.traces.chat import one_turn_trace as one_turn_trace
 from rubric_core.traces.recorded import RecordedTrace as RecordedTrace
 from rubric_core.traces.recorded import TraceFormat as TraceFormat
 from rubric_core.traces.recorded import format_of as format_of

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import cast
 
 from rubric_core.errors import SchemaError
-from rubric_core.schema.answer import Answer, Thoughts
+from rubric_core.schema.answer import Thoughts
 from rubric_core.schema.trace import Role, ToolCall, Trace, TraceStep
 from rubric_core.traces.messages import (
     answer_in,
@@ -71,14 +71,6 @@ def chat_trace(
         )  # fmt: skip
         steps += _server_results(message)
     return Trace(steps=tuple(steps), cut=cut)
-
-
-def one_turn_trace(answer: Answer) -> Trace:
-    """Return the trace of one response without tools."""
-    step = TraceStep(
-        role="assistant", text=answer.text, thought=answer.thought, sampled=True
-    )
-    return Trace(steps=(step,))
 
 
 def reply_step(
