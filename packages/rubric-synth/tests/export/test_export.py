@@ -441,19 +441,30 @@ def test_nothing_is_written_where_the_judge_does_not_answer(
     assert not (tmp_path / "out").exists()
 
 
-def test_the_package_installs_without_a_network(
-    write_dataset: Write, tmp_path: Path
-) -> None:
-    uv = shutil.which("uv")
-    if uv is None:
+Uv = Callable[..., None]
+
+
+@pytest.fixture
+def uv() -> Uv:
+    """Calls uv, which builds packages."""
+    found = shutil.which("uv")
+    if found is None:
         pytest.skip("uv builds the package")
+
+    def call(*words: object) -> None:
+        subprocess.run([found, *map(str, words)], check=True, capture_output=True)
+
+    return call
+
+
+def test_the_package_installs_without_a_network(
+    uv: Uv, write_dataset: Write, tmp_path: Path
+) -> None:
     out = tmp_path / "my-docs"
     exported(write_dataset(), out, *TO)
     installed = tmp_path / "installed"
-    command = [uv, "pip", "install", "-q", "--offline", "--no-deps"]
-    command += ["--target", str(installed), str(out)]
 
-    subprocess.run(command, check=True, capture_output=True)
+    uv("pip", "install", "-q", "--offline", "--no-deps", "--target", installed, out)
 
     written = {path.relative_to(out) for path in (out / "my_docs").rglob("*.*")}
     assert {path for path in written if not (installed / path).exists()} == set()
@@ -461,18 +472,14 @@ def test_the_package_installs_without_a_network(
 
 
 def test_a_wheel_out_of_the_source_archive_holds_every_file(
-    write_dataset: Write, tmp_path: Path
+    uv: Uv, write_dataset: Write, tmp_path: Path
 ) -> None:
-    uv = shutil.which("uv")
-    if uv is None:
-        pytest.skip("uv builds the package")
     out = tmp_path / "my-docs"
     exported(write_dataset(), out, *TO)
     built = tmp_path / "built"
 
     # As publishing does it: the archive first, and the wheel out of it.
-    command = [uv, "build", "-q", "--offline", "--out-dir", str(built), str(out)]
-    subprocess.run(command, check=True, capture_output=True)
+    uv("build", "-q", "--offline", "--out-dir", built, out)
 
     (wheel,) = built.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
