@@ -141,3 +141,14 @@ def test_a_judge_that_tells_nothing_cannot_be_corrected() -> None:
         unbiased_z([1, 1], [0.9, 0.5], [0.1, 0.5])
     with pytest.raises(RewardShapeError, match=r"must be \[M\]"):
         unbiased_z([1, 1], [0.9], [0.1])
+
+
+@pytest.mark.parametrize("wrong", [np.inf, 1.5, -0.5])
+@pytest.mark.parametrize("place", range(3))
+def test_scores_and_rates_outside_of_their_range_are_refused(
+    wrong: float, place: int
+) -> None:
+    values = [[0.5], [0.9], [0.1]]
+    values[place] = [wrong]
+    with pytest.raises(RewardError, match=r"_M\[0\] is .*, not in \[0, 1\]"):
+        unbiased_z(*values)

@@ -134,3 +134,9 @@ def test_a_reward_that_is_no_finite_number_is_not_shared(reward: object) -> None
 def test_endings_are_booleans(ended: object) -> None:
     with pytest.raises(RewardError, match="ended"):
         truncation_penalty([1.0], ended, alpha_stop=0.5)  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize("wrong", [float("inf"), float("nan"), -1.0])
+def test_a_length_that_is_no_number_of_tokens_is_refused(wrong: float) -> None:
+    with pytest.raises(RewardError, match=f"from 0 up, one is {wrong}"):
+        length_penalty([1.0, wrong], max_length=10, buffer=2)

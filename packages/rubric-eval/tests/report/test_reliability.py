@@ -105,3 +105,20 @@ def test_another_file_is_told(tmp_path: Path) -> None:
     (tmp_path / "reliability.json").write_text("{}", encoding="utf-8")
     with pytest.raises(RubricFileError, match=r"rubric-judge reliability` wrote"):
         read_studies(reliability=tmp_path)
+
+
+def test_the_best_pass_of_a_training_is_none_whose_mean_is_no_number(
+    tmp_path: Path,
+) -> None:
+    means = ("NaN", "0.2", "0.3")
+    lines = [
+        f'{{"step": {step}, "reward_mean": {mean}, "zero_reward_frac": 0.1, "n": 2}}\n'
+        for step, mean in enumerate(means)
+    ]
+    (tmp_path / "heldout.jsonl").write_text("".join(lines), encoding="utf-8")
+
+    training = read_studies(training=tmp_path).training
+
+    assert training is not None
+    assert training.best is not None
+    assert training.best.step == 2

@@ -14,6 +14,7 @@ from rubric_core import (
     JudgeResult,
     JudgeView,
     Reason,
+    RewardError,
     RewardShapeError,
     Task,
 )
@@ -116,7 +117,14 @@ def test_an_error_of_another_function_reaches_the_trainer(
     def short(**_: object) -> list[float]:
         return [1.0]
 
-    for function, error in ((broken, ZeroDivisionError), (short, RewardShapeError)):
+    def endless(**_: object) -> list[float]:
+        return [1.0, float("inf")]
+
+    for function, error in (
+        (broken, ZeroDivisionError),
+        (short, RewardShapeError),
+        (endless, RewardError),
+    ):
         reward = rubric_reward(
             judge=ScriptedJudge(0.5), tasks=tasks, beside=[(function, 1.0)]
         )

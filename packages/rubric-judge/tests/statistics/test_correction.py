@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from rubric_judge.errors import SampleShapeError
 from rubric_judge.statistics.paired import Correction, decide
 
 p_values = st.lists(st.floats(0, 1), min_size=1, max_size=8)
@@ -79,3 +80,12 @@ def test_a_single_test_needs_no_correction(correction: Correction) -> None:
 @pytest.mark.parametrize("correction", Correction)
 def test_no_test_gives_no_decision(correction: Correction) -> None:
     assert decide([], correction) == []
+
+
+@pytest.mark.parametrize("correction", Correction)
+@pytest.mark.parametrize("wrong", [float("nan"), 1.5, -0.1])
+def test_a_p_value_that_is_none_is_refused(
+    correction: Correction, wrong: float
+) -> None:
+    with pytest.raises(SampleShapeError, match=r"p-values must be in \[0, 1\]"):
+        decide([0.01, wrong, 0.5], correction)

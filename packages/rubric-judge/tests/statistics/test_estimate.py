@@ -27,6 +27,13 @@ def test_a_failure_is_no_estimate(wrong: dict[str, float]) -> None:
         Estimate(**wrong)
 
 
+@pytest.mark.parametrize("number", ["mean", "ci_low", "ci_high"])
+def test_a_failure_in_a_file_is_no_mean(number: str) -> None:
+    row = {"mean": 0.5, "ci_low": 0.1, "ci_high": 0.9, "n": 3, number: math.nan}
+    with pytest.raises(ValidationError, match="finite"):
+        MeanRecord.model_validate_json(json.dumps(row))
+
+
 def test_an_estimate_is_not_changed_and_says_why_it_has_no_interval() -> None:
     estimate = Estimate(0.5, 0.25, 0.75, 12)
     with pytest.raises(AttributeError):

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from rubric_judge.errors import SampleShapeError
 from rubric_judge.statistics.mcnemar import mcnemar_p
 from rubric_judge.statistics.sign_flip import SignFlips, sign_flip_p
 
@@ -96,3 +97,10 @@ def test_so_few_clusters_that_no_flips_show_anything_have_no_critical_mean() -> 
     flips = SignFlips(sums_C, np.ones(5), unit=None)
     assert flips.critical(0.05) == (np.inf, np.inf)  # 2 of 32 is more
     assert np.isfinite(flips.critical(0.1)).all()
+
+
+@pytest.mark.parametrize("missing", [np.nan, np.inf])
+@pytest.mark.parametrize("unit", [None, 1.0])
+def test_a_sum_that_is_no_number_is_refused(missing: float, unit: float | None) -> None:
+    with pytest.raises(SampleShapeError, match="1 of 3 sums are no finite numbers"):
+        sign_flip_p(np.array([1.0, missing, 1.0]), unit=unit)

@@ -78,7 +78,8 @@ def unbiased_z(z_M: ArrayLike, tpr_M: ArrayLike, fpr_M: ArrayLike) -> FloatArray
 
     Raises:
         RewardShapeError: not three [M].
-        RewardError: TPR ≤ FPR: such scores say nothing about the label.
+        RewardError: a score or a rate outside of [0, 1], or TPR ≤ FPR: such scores say
+            nothing about the label.
 
     Source: arXiv 2510.00915 (noisy verifiers), backward correction: ρ₀ = FPR, ρ₁ = 1 − TPR.
     """
@@ -89,6 +90,9 @@ def unbiased_z(z_M: ArrayLike, tpr_M: ArrayLike, fpr_M: ArrayLike) -> FloatArray
         raise RewardShapeError(
             f"z {z.shape}, TPR {tpr.shape} and FPR {fpr.shape} must be [M]"
         )
+    for name, values in (("z_M", z), ("tpr_M", tpr), ("fpr_M", fpr)):
+        is_within = np.isnan(values) | ((values >= 0) & (values <= 1))
+        check_each(values, is_within, name=name, problem=", not in [0, 1]")
     known = ~np.isnan(tpr) & ~np.isnan(fpr)
     youden = np.where(known, tpr - fpr, 1.0)
     check_each(

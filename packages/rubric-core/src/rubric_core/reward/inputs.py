@@ -58,12 +58,13 @@ def checked_lengths(lengths: ArrayLike) -> FloatArray:
     """Return numbers of tokens, of any shape.
 
     Raises:
-        RewardError: one is negative, or not a number.
+        RewardError: one is negative, or no finite number.
     """
     tokens = arrays.float_array(lengths, name="lengths", axes=None)
-    if not (tokens >= 0).all():
+    is_number = (tokens >= 0) & (tokens < np.inf)
+    if not is_number.all():
         raise RewardError(
-            f"lengths must be numbers from 0 up, the smallest is {tokens.min()}"
+            f"lengths must be numbers from 0 up, one is {tokens[~is_number][0]}"
         )
     return tokens
 

@@ -1,6 +1,7 @@
 """Studies that a report shows beside an evaluation: a training run, and the noise of a judge."""
 
 from dataclasses import dataclass
+from math import isfinite
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
@@ -45,7 +46,8 @@ class Training:
     @property
     def best(self) -> ValidationPass | None:
         """Validation pass that picks the checkpoint: the earliest with the highest reward."""
-        return max(self.passes, key=lambda row: row.reward_mean, default=None)
+        known = [row for row in self.passes if isfinite(row.reward_mean)]
+        return max(known, key=lambda row: row.reward_mean, default=None)
 
 
 class Bounded(Cell):

@@ -14,11 +14,11 @@ from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from functools import partial
-from math import fsum, isfinite, isnan
+from math import fsum, isfinite, isinf, isnan
 from statistics import fmean
 from typing import Any, NamedTuple, TypeVar, cast
 
-from rubric_core import ConfigError, RewardShapeError
+from rubric_core import ConfigError, RewardError, RewardShapeError
 from rubric_judge.adapters.ties import tied_reward
 
 Reward = Callable[..., Any]
@@ -204,6 +204,11 @@ def _checked(function: Weighted, rewards: Any, *, count: int) -> Rewards:
         raise RewardShapeError(
             f"{function.name!r} of `beside` gave {len(numbers)} rewards for {count} completions: "
             "one each is needed"
+        )
+    if any(reward is not None and isinf(reward) for reward in numbers):
+        raise RewardError(
+            f"{function.name!r} of `beside` gave an infinite reward: return None where there "
+            "is none"
         )
     return [None if reward is None or isnan(reward) else reward for reward in numbers]
 

@@ -85,7 +85,7 @@ UNKNOWN = Estimate(value=None)
 class MeanRecord(BaseModel):
     """The estimate of a mean over n values, as files hold it."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, allow_inf_nan=False)
 
     mean: float
     ci_low: float | None = None

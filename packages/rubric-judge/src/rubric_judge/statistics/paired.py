@@ -12,6 +12,7 @@ from typing import Unpack
 import numpy as np
 
 from rubric_core.arrays import FloatArray
+from rubric_judge.errors import SampleShapeError
 from rubric_judge.statistics import bootstrap, mcnemar, sign_flip
 from rubric_judge.statistics.clusters import cluster_sums
 from rubric_judge.statistics.student import Student
@@ -58,10 +59,17 @@ def decide(
     Returns:
         The decisions, in the order of the p-values.
 
+    Raises:
+        SampleShapeError: a p-value is not in [0, 1]; as NaN it would be ranked last.
+
     Reference: Benjamini and Yekutieli, False discovery rate-adjusted multiple confidence intervals
     for selected parameters, JASA 100 (2005), for the intervals.
     """
     p_M = np.asarray(p_values, dtype=np.float64)
+    if not ((p_M >= 0) & (p_M <= 1)).all():
+        raise SampleShapeError(
+            f"p-values must be in [0, 1], got {p_M.tolist()}: leave out a test without one"
+        )
     m = p_M.size
     order = np.argsort(p_M, kind="stable")
     ranks = np.arange(m)

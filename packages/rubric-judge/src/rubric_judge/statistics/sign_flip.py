@@ -10,6 +10,7 @@ import numpy as np
 from scipy import signal
 
 from rubric_core.arrays import FloatArray
+from rubric_judge.errors import SampleShapeError
 from rubric_judge.statistics.bootstrap import DRAWS_AT_ONCE, Draws
 from rubric_judge.statistics.untyped import stats
 
@@ -83,7 +84,15 @@ def sign_flip_p(
         unit: the unit that differences are multiples of: 1 / K for the mean of K answers right or
             wrong; None for rewards, which have no unit.
         draws: settings of the draws of flips that cannot be counted.
+
+    Raises:
+        SampleShapeError: a sum is no finite number; no draw would be as far from 0.
     """
+    if not np.isfinite(sums_C).all():
+        n = int((~np.isfinite(sums_C)).sum())
+        raise SampleShapeError(
+            f"{n} of {sums_C.size} sums are no finite numbers: leave out what is missing"
+        )
     if unit is None:
         return _drawn(sums_C, **draws)
     steps_C = np.abs(sums_C) / unit
