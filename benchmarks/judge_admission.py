@@ -1,8 +1,8 @@
 """The collapse that a judge of J ≤ 0 causes, and admission that prevents it.
 
-The quickstart's model is trained by local GRPO on the quickstart's tasks with the quickstart's
-settings; the lexical judge's scores stand for the truth. A planted judge turns criteria with half
-of the weight upside down and gives the others as they are. The same runs are made without a
+The quickstart's model, after SFT, is trained by local GRPO on the quickstart's tasks with the
+quickstart's settings; its judge of claims stands for the truth. A planted judge turns criteria with
+half of the weight upside down and gives the others as they are. The same runs are made without a
 calibration and with one that was measured before training. `value` is the gain in true held-out
 reward with admission less the gain without it, in points, the least of the seeds.
 
@@ -23,7 +23,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
@@ -46,7 +46,7 @@ from rubric_core import (
     read_tasks,
     write_tasks,
 )
-from rubric_judge import LexicalJudge
+from rubric_judge import ClaimJudge
 from rubric_judge.quality.calibration.record import (
     Calibration,
     CriterionCalibration,
@@ -69,9 +69,9 @@ quickstart: Any = importlib.import_module("quickstart")
 CLAIM = "true held-out reward rises with admission, and falls or stalls without it"
 TARGET = 2.0
 """Points between the gain with admission and the gain without, in every seed."""
-PLANTED: Final = ("parameter_1", "parameter_3", "returns_1", "supporting_point_1")
-"""The criteria that the planted judge turns; of parameters every other one, so that what is turned
-and what is left ask for things of the same kinds."""
+PLANTED: Final = ("definition_1", "definition_3", "default_2", "condition_1")
+"""The criteria that the planted judge turns: some of each usual kind, so that what is turned and
+what is left ask for things of the same kinds."""
 HALF: Final = (0.4, 0.6)
 """Share of a rubric's weight that they have: tasks outside of it are left out."""
 SEEDS: Final = (0, 1, 2)
@@ -88,9 +88,14 @@ class Setting:
     steps: int
 
     @property
+    def context(self) -> str | None:
+        """What goes with a question; the tiny model has no room for it."""
+        return None if self.model == "tiny" else "bm25:1"
+
+    @property
     def start(self) -> Path:
-        """What GRPO starts from in the quickstart: SmolLM2 as it is, or the tiny SFT."""
-        return self.out / ("sft" if self.model == "tiny" else "base")
+        """The policy that GRPO starts from: what SFT on the reference answers left."""
+        return self.out / "sft"
 
     def config(self, arm: str, *, seed: int) -> TrainConfig:
         """The quickstart's reward stage, of these tasks and with this judge."""
@@ -121,9 +126,9 @@ class Setting:
 
 @dataclass
 class PlantedJudge:
-    """The lexical judge, turned upside down on some criteria; keeps the true rewards."""
+    """The judge of claims, turned upside down on some criteria; keeps the true rewards."""
 
-    true: LexicalJudge = field(default_factory=LexicalJudge)
+    true: ClaimJudge = field(default_factory=ClaimJudge)
     rewards: defaultdict[str, list[float]] = field(
         default_factory=lambda: defaultdict(list)
     )
@@ -159,10 +164,12 @@ def prepare(setting: Setting) -> None:
     """Make tasks, the warm-started policy and the calibration, whatever of them is not there."""
     out = setting.out
     if not (out / "tasks").exists():
-        quickstart.documents_to_tasks(out, context=None)
+        quickstart.documents_to_tasks(out, context=setting.context)
     for name in ("train", "validation"):
         tasks = read_tasks(out / "tasks" / f"{name}.jsonl")
         kept = [one for one in tasks if HALF[0] <= turned_share(one.rubric) <= HALF[1]]
+        if not kept:
+            raise SystemExit(f"{name}: no task has {PLANTED} with half of its weight")
         share = np.mean([turned_share(one.rubric) for one in kept])
         print(
             f"{name}: {len(kept)} tasks, {share:.0%} of the weight is turned",
@@ -170,18 +177,15 @@ def prepare(setting: Setting) -> None:
         )
         write_tasks(out / f"{name}.jsonl", kept)
     train = list(read_tasks(out / "train.jsonl"))
-    scales = quickstart.TINY if setting.model == "tiny" else quickstart.REAL
+    scale = (quickstart.TINY if setting.model == "tiny" else quickstart.REAL)["normal"]
+    sft = quickstart.sft_for(setting.model, scale.sft, setting.context)
+    scale = replace(scale, sft=sft)
     if not (out / "base").exists():
-        quickstart.model_folder(setting.model, out, train, scales["normal"], seed=0)
+        quickstart.model_folder(setting.model, out, train, scale, seed=0)
     if not (setting.start / "config.json").exists():
-        models = (
-            setting.model,
-            setting.device,
-            scales["normal"],
-            out / "base",
-            out / "tasks",
-        )
-        quickstart.warm_started(quickstart.Setup(*models), setting.start, train, seed=0)
+        base, tasks = out / "base", out / "tasks"
+        setup = quickstart.Setup(setting.model, setting.device, scale, base, tasks)
+        quickstart.warm_started(setup, setting.start, train, seed=0)
     if not (out / "calibration.json").exists():
         policy = load_policy(setting.start, device=setting.device)
         found = anyio.run(measured, policy, train, setting.config("planted", seed=0))
@@ -196,7 +200,7 @@ async def measured(
     On a response of the policy to each task and the reference answer, so that there are responses
     of both kinds.
     """
-    judge, true = PlantedJudge(), LexicalJudge()
+    judge, true = PlantedJudge(), ClaimJudge()
     texts_NK = [
         [text, task.reference_answer or ""]
         for task, text in zip(tasks, _responses(policy, tasks, config), strict=True)
