@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-import torch
+from planted.warm_start import write_start
 
 from rubric_core import (
     Criterion,
@@ -18,20 +18,12 @@ from rubric_core import (
     JudgeResult,
     JudgeView,
     Rubric,
-    SftExample,
     Task,
     normalized_reward,
-    write_tasks,
 )
 from rubric_judge import LexicalJudge
 from rubric_train_openrlhf import run_grpo
 from rubric_train_openrlhf.config.train import TrainConfig, parse_config
-from rubric_train_openrlhf.policy import (
-    SftConfig,
-    TinyConfig,
-    build_tiny_policy,
-    sft,
-)
 from rubric_train_openrlhf.run.folder import RunFolder
 from rubric_train_openrlhf.run.records import RolloutRow
 
@@ -47,17 +39,6 @@ RETURNS: Final = 0.3
 """Share that say what is returned."""
 POOR: Final = 0.5
 """Share of those with the shortcut that say nothing else."""
-TASKS: Final = 16
-HELDOUT: Final = 8
-_SHAPE: Final = TinyConfig(
-    vocab_size=500,
-    hidden_size=48,
-    intermediate_size=96,
-    layers=2,
-    heads=2,
-    kv_heads=2,
-    max_positions=128,
-)
 
 
 @dataclass(frozen=True)
@@ -158,28 +139,7 @@ class PlantedJudge:
 
 def make_start(folder: Path, family: Family | None) -> None:
     """Write the tasks and a policy that was warm-started on answers with some shortcuts."""
-    if (folder / "model" / "config.json").exists():
-        return
-    torch.set_num_threads(1)
-    draw = np.random.default_rng(0)
-    tasks = [make_task(number) for number in range(TASKS + HELDOUT)]
-    folder.mkdir(parents=True, exist_ok=True)
-    write_tasks(folder / "train.jsonl", tasks[:TASKS])
-    write_tasks(folder / "validation.jsonl", tasks[TASKS:])
-    examples = [
-        SftExample(
-            task_id=task.task_id,
-            question=task.question,
-            answer=_answer(number, family, draw),
-        )
-        for number, task in enumerate(tasks)
-        for _ in range(24)
-    ]
-    texts = [f"{example.question} {example.answer}" for example in examples]
-    policy = build_tiny_policy(texts, _SHAPE, seed=0)
-    settings = SftConfig(steps=400, learning_rate=1e-2, batch_size=8)
-    sft(policy, examples, settings, seed=0)
-    policy.save(folder / "model")
+    write_start(folder, make_task, lambda number, draw: _answer(number, family, draw))
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-import torch
+from planted.warm_start import write_start
 
 from rubric_core import (
     Criterion,
@@ -15,10 +15,8 @@ from rubric_core import (
     JudgeResult,
     JudgeView,
     Rubric,
-    SftExample,
     Task,
     criterion_scores_z,
-    write_tasks,
 )
 from rubric_core.arrays import FloatArray
 from rubric_core.reward.estimators import GroupAdvantages, JudgedGroups
@@ -27,7 +25,6 @@ from rubric_judge import LexicalJudge
 from rubric_train_openrlhf import run_grpo
 from rubric_train_openrlhf.config.sections import RubricWeightsConfig
 from rubric_train_openrlhf.config.train import parse_config
-from rubric_train_openrlhf.policy import SftConfig, TinyConfig, build_tiny_policy, sft
 from rubric_train_openrlhf.run.records import HeldoutRow
 
 DEAD: Final = (0, 2, 6, 18)
@@ -38,17 +35,6 @@ RATE: Final = 5e-4
 EPS: Final = 1.0
 SCALED_RATES: Final = {"sample": 0.05, "none": 0.3}
 """Learning rates over `EPS`, by divisor: the gradient of raw rewards is a sixth."""
-TASKS: Final = 16
-HELDOUT: Final = 8
-_SHAPE: Final = TinyConfig(
-    vocab_size=500,
-    hidden_size=48,
-    intermediate_size=96,
-    layers=2,
-    heads=2,
-    kv_heads=2,
-    max_positions=128,
-)
 
 
 def make_task(number: int) -> Task:
@@ -144,26 +130,7 @@ class MatchedAdvantages(GroupAdvantages):
 
 def make_start(folder: Path) -> None:
     """Write the tasks and a policy that was warm-started on answers that lack something."""
-    if (folder / "model" / "config.json").exists():
-        return
-    torch.set_num_threads(1)
-    draw = np.random.default_rng(0)
-    tasks = [make_task(number) for number in range(TASKS + HELDOUT)]
-    folder.mkdir(parents=True, exist_ok=True)
-    write_tasks(folder / "train.jsonl", tasks[:TASKS])
-    write_tasks(folder / "validation.jsonl", tasks[TASKS:])
-    examples = [
-        SftExample(
-            task_id=task.task_id, question=task.question, answer=_answer(number, draw)
-        )
-        for number, task in enumerate(tasks)
-        for _ in range(24)
-    ]
-    texts = [f"{example.question} {example.answer}" for example in examples]
-    policy = build_tiny_policy(texts, _SHAPE, seed=0)
-    settings = SftConfig(steps=400, learning_rate=1e-2, batch_size=8)
-    sft(policy, examples, settings, seed=0)
-    policy.save(folder / "model")
+    write_start(folder, make_task, _answer)
 
 
 @dataclass(frozen=True)
