@@ -29,7 +29,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from rubric_core import Answer, Task, group_advantages
 from rubric_judge import LexicalJudge
-from rubric_judge.testing import FakeEndpoint, numbered_share
+from rubric_judge.testing import numbered_share
 from rubric_train_openrlhf.cluster.orphans import PLACE, RAY
 from rubric_train_openrlhf.cluster.settings import RUN_FILE, ClusterPaths
 from rubric_train_openrlhf.cluster.training.trainer_states import DeepSpeedStates
@@ -47,6 +47,7 @@ from rubric_train_openrlhf.step.audit import Auditor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
 
     from conftest import RealInput
     from rubric_train_openrlhf.config.train import TrainConfig
@@ -180,16 +181,12 @@ class End:
 
 
 @pytest.fixture(scope="module")
-def judge() -> Iterator[dict[str, Any]]:
+def judge(
+    open_judge: Callable[..., AbstractContextManager[dict[str, Any]]],
+) -> Iterator[dict[str, Any]]:
     """Actors of Ray's that are busy when a run is ended."""
-    with FakeEndpoint(numbered_share, latency=0.2, seed=5) as endpoint:
-        spec = {
-            "type": "llm",
-            "model": "openai/fake",
-            "api_base": endpoint.url,
-            "transport": "direct",
-        }
-        yield {"spec": spec, "workers": 2, "micro_batch": 2}
+    with open_judge(numbered_share, latency=0.2) as section:
+        yield section
 
 
 @pytest.fixture(scope="module")

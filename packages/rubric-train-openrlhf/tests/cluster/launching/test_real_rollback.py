@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
 
-from rubric_judge.testing import FakeEndpoint
-from rubric_train_openrlhf.config.train import dump_config
 from rubric_train_openrlhf.policy import load_policy
-from rubric_train_openrlhf.run.folder import RunFolder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
 
-    from conftest import RealInput
+    from conftest import Ended, RealInput
     from rubric_judge.testing import FakeCall
-    from rubric_train_openrlhf.config.train import TrainConfig
 
 pytestmark = [
     pytest.mark.openrlhf,
@@ -29,7 +23,6 @@ pytestmark = [
     pytest.mark.timeout(1200),
 ]
 
-LIMIT_S = 900.0
 STEPS = 30
 ANSWER = re.compile(
     r"----- BEGIN RESPONSE (\w+) -----\n(.*)\n----- END RESPONSE \1", re.DOTALL
@@ -45,47 +38,19 @@ def pays_for_brevity(call: FakeCall) -> float:
     return max(0.0, 1 - len(words) / WORDS)
 
 
-@dataclass
-class Ended:
-    config: TrainConfig
-    status: int
-    said: str
-
-    @property
-    def folder(self) -> RunFolder:
-        return RunFolder(self.config.out)
-
-
-def run(config: TrainConfig, *words: str) -> Ended:
-    file = config.out.with_suffix(".yaml")
-    file.write_text(dump_config(config))
-    command = [sys.executable, "-m", "rubric_train_openrlhf.cli", "run", str(file)]
-    done = subprocess.run(
-        [*command, *words],
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_S,
-        check=False,
-    )
-    return Ended(config, done.returncode, done.stdout + done.stderr)
-
-
 @pytest.fixture(scope="module")
-def judge() -> Iterator[dict[str, Any]]:
-    with FakeEndpoint(pays_for_brevity, seed=5) as endpoint:
-        spec = {
-            "type": "llm",
-            "model": "openai/fake",
-            "api_base": endpoint.url,
-            "transport": "direct",
-        }
-        yield {"spec": spec, "workers": 2, "micro_batch": 2}
+def judge(
+    open_judge: Callable[..., AbstractContextManager[dict[str, Any]]],
+) -> Iterator[dict[str, Any]]:
+    with open_judge(pays_for_brevity) as section:
+        yield section
 
 
 @pytest.fixture(scope="module")
 def ended(
     real_input: RealInput,
     judge: dict[str, Any],
+    run_to_end: Callable[..., Ended],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Ended:
     config = real_input.config(
@@ -104,7 +69,7 @@ def ended(
             "on_divergence": "rollback",
         },
     )
-    return run(config)
+    return run_to_end(config)
 
 
 def test_the_alarm_of_a_policy_that_exploits_its_judge_ends_the_run(
@@ -146,10 +111,12 @@ def test_the_best_checkpoint_is_the_last_one_from_before_the_drift(
         assert any(not torch.equal(best[name], other[name]) for name in best)
 
 
-def test_it_goes_on_behind_the_alarm_where_it_is_told_to(ended: Ended) -> None:
+def test_it_goes_on_behind_the_alarm_where_it_is_told_to(
+    ended: Ended, run_to_end: Callable[..., Ended]
+) -> None:
     alarm = ended.folder.read_summary().alarm_step
     assert alarm is not None
-    again = run(
+    again = run_to_end(
         ended.config, "--resume", "--audit.on_divergence=log", f"--steps={alarm + 1}"
     )
     assert again.status == 0, again.said

@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import pytest
 
-from rubric_judge.testing import FakeEndpoint
-from rubric_train_openrlhf.config.train import dump_config
-from rubric_train_openrlhf.run.folder import RunFolder
 from rubric_train_openrlhf.run.records import JudgementRow, RolloutRow
 from rubric_train_openrlhf.step.credit import Crediting
 from rubric_train_openrlhf.step.rewards import Sizes
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from conftest import RealInput
+    from conftest import Ended, RealInput
     from rubric_judge.testing import FakeCall
-    from rubric_train_openrlhf.config.train import TrainConfig
 
 pytestmark = [
     pytest.mark.openrlhf,
@@ -31,7 +26,6 @@ pytestmark = [
     pytest.mark.timeout(1200),
 ]
 
-LIMIT_S = 900.0
 GROUP, STEPS = 4, 16
 FOOLED_AFTER = 110
 """Calls after which the training judge gives nearly everything to everybody."""
@@ -42,30 +36,18 @@ def fooled(call: FakeCall) -> float:
     return (0.05 if call.number < FOOLED_AFTER else 0.8) + 0.05 * (call.number % 4)
 
 
-@dataclass
-class Ended:
-    config: TrainConfig
-    status: int
-    said: str
-
-    @property
-    def folder(self) -> RunFolder:
-        return RunFolder(self.config.out)
-
-
 @pytest.fixture(scope="module")
-def ended(real_input: RealInput, tmp_path_factory: pytest.TempPathFactory) -> Ended:
-    with FakeEndpoint(fooled, seed=5) as endpoint:
-        spec = {
-            "type": "llm",
-            "model": "openai/fake",
-            "api_base": endpoint.url,
-            "transport": "direct",
-        }
+def ended(
+    real_input: RealInput,
+    open_judge: Callable[..., AbstractContextManager[dict[str, Any]]],
+    run_to_end: Callable[..., Ended],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Ended:
+    with open_judge(fooled) as judge:
         config = real_input.config(
             tmp_path_factory.mktemp("watch") / "run",
             steps=STEPS,
-            judge={"spec": spec, "workers": 2, "micro_batch": 2},
+            judge=judge,
             rubric_weights={"by": "contrast", "dropout": 0.4},
             objective={"kl_coef": 0.0},  # no reference: one process less
             checkpoint={"every": 2, "keep": STEPS},
@@ -79,17 +61,7 @@ def ended(real_input: RealInput, tmp_path_factory: pytest.TempPathFactory) -> En
                 "alpha": 0.4,
             },
         )
-        file = config.out.with_suffix(".yaml")
-        file.write_text(dump_config(config))
-        command = [sys.executable, "-m", "rubric_train_openrlhf.cli", "run", str(file)]
-        done = subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            timeout=LIMIT_S,
-            check=False,
-        )
-    return Ended(config, done.returncode, done.stdout + done.stderr)
+        return run_to_end(config)
 
 
 _Row = TypeVar("_Row", RolloutRow, JudgementRow)
