@@ -1,6 +1,9 @@
 import contextlib
 import errno
 import os
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -127,6 +130,43 @@ def test_what_killed_writers_left_is_removed_and_nothing_else(tmp_path: Path) ->
     remove_unfinished(tmp_path / "missing", "a")
 
     assert {path.name for path in tmp_path.iterdir()} == others
+
+
+_KILLED = """
+import os, signal, sys
+from pathlib import Path
+from rubric_core.files import replacing, replacing_folder
+
+with replacing_folder(Path("folder")) as folder, replacing(Path("file")) as file:
+    (folder / "hidden.txt").write_text("The passage.")
+    file.write(b"The passage.")
+    file.flush()
+    print("written", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_only_what_killed_writers_left_is_removed_by_the_next(tmp_path: Path) -> None:
+    def names() -> set[str]:
+        return {re.sub("[0-9a-f]{8}", "X", path.name) for path in tmp_path.iterdir()}
+
+    with subprocess.Popen(
+        [sys.executable, "-c", _KILLED],
+        cwd=tmp_path,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as writer:
+        assert writer.stdout is not None
+        assert writer.stdout.readline() == b"written\n"
+        remove_unfinished(tmp_path, "folder|file")
+        assert names() == {".folder.X.tmp", ".file.X.tmp"}  # it is alive
+        writer.kill()
+
+    with replacing_folder(tmp_path / "folder"):
+        pass
+    assert names() == {"folder", ".file.X.tmp"}
+    remove_unfinished(tmp_path, "folder|file")
+    assert names() == {"folder"}
 
 
 def test_a_line_that_does_not_reach_the_disk_is_cut_off(

@@ -14,6 +14,7 @@ import structlog
 from rubric_core import Grounding, Rubric, Task, write_tasks
 from rubric_judge.cli import main
 from rubric_judge.testing import FakeEndpoint
+from rubric_judge.ui.console.outputs import require_writable
 
 COMMANDS = {
     "score": (
@@ -211,3 +212,14 @@ def test_a_link_that_leads_nowhere_is_said(
     assert (done.returncode, len(endpoint.calls)) == (2, 0)
     expected = problem.format(here=tmp_path.resolve())
     assert f"--out link.jsonl: {expected}" in " ".join(done.stderr.split())
+
+
+def test_what_a_killed_command_left_beside_its_file_is_removed(tmp_path: Path) -> None:
+    for name in (".out.jsonl.0123abcd.tmp", ".out.jsonl.inputs.json.0123abcd.tmp"):
+        (tmp_path / name).write_text("The passage.")
+    (tmp_path / ".other.jsonl.0123abcd.tmp").touch()
+
+    out = tmp_path / "out.jsonl"
+    require_writable(out, flag="--out", endings=(".inputs.json",))
+
+    assert [path.name for path in tmp_path.iterdir()] == [".other.jsonl.0123abcd.tmp"]

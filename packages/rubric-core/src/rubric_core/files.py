@@ -1,6 +1,7 @@
 """Files: opened without a way to hang, read row by row, written whole or not at all."""
 
 import errno
+import fcntl
 import hashlib
 import json
 import os
@@ -207,6 +208,8 @@ def replacing(path: Path) -> Generator[BinaryIO]:
     temporary = _temporary(target)
     try:
         with temporary.open("xb") if is_file else _open_to_write(path) as file:
+            if is_file:
+                _hold(file.fileno())
             yield file
             file.flush()
             if is_file:
@@ -296,16 +299,41 @@ def replacing_folder(path: Path) -> Generator[Path]:
     fresh = _temporary(path)
     old = _temporary(path)
     fresh.mkdir(parents=True)
+    descriptor = os.open(fresh, os.O_RDONLY | os.O_DIRECTORY)
     try:
+        _hold(descriptor)
         yield fresh
         if path.exists():  # a folder cannot be renamed over one with content
             path.rename(old)
         fresh.rename(path)
+        with suppress(OSError):
+            remove_unfinished(path.parent, re.escape(path.name))
     finally:
         if old.exists() and not path.exists():
             old.rename(path)
         for leftover in (fresh, old):
             shutil.rmtree(leftover, ignore_errors=True)
+        os.close(descriptor)
+
+
+def _hold(descriptor: int) -> None:
+    """Lock a temporary file or folder until it is closed: its writer is alive."""
+    with suppress(OSError):  # not every file system has locks
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def _is_held(path: Path) -> bool:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        return isinstance(error, BlockingIOError)  # or there are no locks here
+    finally:
+        os.close(descriptor)
+    return False
 
 
 def is_temporary(name: str, *, of: str) -> bool:
@@ -319,7 +347,7 @@ def is_temporary(name: str, *, of: str) -> bool:
 
 
 def remove_unfinished(folder: Path, of: str, *, earlier: str = r"(?!)") -> None:
-    """Remove what writers that were killed have left in a folder; none may be at work.
+    """Remove what writers that were killed have left in a folder; that of a live one stays.
 
     Args:
         folder: where they wrote; it may be missing.
@@ -330,7 +358,8 @@ def remove_unfinished(folder: Path, of: str, *, earlier: str = r"(?!)") -> None:
         OSError: something cannot be removed.
     """
     for path in list(folder.glob(".*")):
-        if not is_temporary(path.name, of=of) and not re.fullmatch(earlier, path.name):
+        is_one = is_temporary(path.name, of=of) or re.fullmatch(earlier, path.name)
+        if not is_one or _is_held(path):
             continue
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)

@@ -1,10 +1,12 @@
 """Files that a command is to write: looked at before anything is spent on it."""
 
 import os
+import re
+from contextlib import suppress
 from pathlib import Path
 
 from rubric_core.errors import ConfigError
-from rubric_core.files import check_writable, resolved
+from rubric_core.files import check_writable, remove_unfinished, resolved
 
 
 def require_writable(
@@ -16,6 +18,8 @@ def require_writable(
     makes_folders: bool = False,
 ) -> None:
     """Refuse a file that could not be written at the end, before anything is spent on it.
+
+    What killed writers of it have left beside it, which may hold hidden texts, is removed.
 
     Args:
         out: the file, which may be a pipe.
@@ -33,6 +37,9 @@ def require_writable(
             raise ConfigError(f"{flag} {path}: {problem}", location=flag.lstrip("-"))
         if path.exists() and not path.is_file():
             return
+        target = resolved(path)
+        with suppress(OSError):
+            remove_unfinished(target.parent, re.escape(target.name))
 
 
 def _problem(
