@@ -116,6 +116,16 @@ _MATHML = {
     "<MFRAC><MN>1</MN><MN>2</MN></MFRAC>": "1/2",
     "<mtable><mtr><mtd><mn>1</mn></mtd><mtd><mn>2</mn></mtd></mtr></mtable>": "[1, 2]",
     "<mfenced><mn>1</mn><mn>2</mn></mfenced>": "(1,2)",
+    "<mn>4</mn><menclose notation='box'><mn>5</mn></menclose><mn>6</mn>": "4 5 6",
+    "<menclose notation='updiagonalstrike'><mn>4</mn></menclose><mn>5</mn>": "4 5",
+    "<mn>4</mn><menclose notation='longdiv'><mn>125</mn></menclose>": "4)125",
+    "<mn>4</mn><menclose><mn>125</mn></menclose>": "4)125",
+    "<mn>4</mn><menclose notation='radical'><mn>5</mn></menclose>": "4√5",
+    "<mn>4</mn><mrow><menclose notation='box'><mn>5</mn></menclose></mrow><mn>6</mn>": "4 5 6",
+    "<msup><menclose notation='box'><mn>5</mn></menclose><mn>2</mn></msup>": "5^2",
+    "<menclose notation='box'><mi>x</mi><mo>=</mo><mn>5</mn></menclose>": "x=5",
+    "<maction actiontype='toggle'><mn>1</mn><mn>2</mn></maction>": "1",
+    "<maction actiontype='toggle' selection='2'><mn>1</mn><mn>2</mn></maction>": "2",
     "<semantics><mn>6</mn><annotation encoding='application/x-tex'>6</annotation></semantics>": "6",
 }
 
@@ -137,6 +147,7 @@ def test_formulas_of_mathml(formula: str, prefix: str) -> None:
         ("x", "<msup><mn>2</mn><mn>4</mn></msup>", "3", "x2^4 3"),
         ("3", "<mn>5</mn>", "7", "357"),
         ("3", "<mi>x</mi>", "7", "3x7"),
+        ("3", "<menclose notation='box'><mn>5</mn></menclose>", "7", "3 5 7"),
     ],
 )
 def test_a_formula_makes_no_number_with_the_digits_beside_it(

@@ -53,6 +53,30 @@ def test_a_page_becomes_its_main_content_as_markdown(
         assert left_out not in found.text
 
 
+@pytest.mark.parametrize(
+    ("written", "text"),
+    [
+        ("log<sub>10</sub>100", "log_(10)100"),
+        ("x<sub>1</sub> and CO<sub>2</sub>", "x1 and CO2"),
+        ('In 2019<sup class="footnote">3</sup>', "In 2019"),
+        ('In 2019<sup role="doc-noteref">3</sup>', "In 2019"),
+        ('In 2019<sup id="cite_ref-3">3</sup>', "In 2019"),
+        ("12<sup class=big>3</sup>", "12^3"),
+        ('12<abbr title="kilograms 13">kg</abbr>', "12kg"),
+        ('12<span class="visually-hidden">99</span>34', "1234"),
+        ("01&shy;2301", "01\ufffd2301"),
+        ("pro&shy;gram", "program"),
+        ("12<wbr>345", "12345"),
+        ('12<span style="display:none">99</span>34', "1234"),
+    ],
+)
+def test_a_number_is_what_a_reader_of_the_page_sees(
+    written: str, text: str, tmp_path: Path, read: Callable
+) -> None:
+    (tmp_path / "a.html").write_text(f"<p>It has {written} of it.</p>")
+    assert read(tmp_path / "a.html")[0].text == f"It has {text} of it."
+
+
 def test_a_formula_of_katex_is_read_once(tmp_path: Path, read: Callable) -> None:
     formula = "<math><msup><mn>10</mn><mn>6</mn></msup></math>"
     drawn = '<span class="katex-html" aria-hidden="true">10<span>6</span></span>'

@@ -28,8 +28,9 @@ def normal_characters(text: str) -> str:
     """Return a text in NFC, with one kind of line end, without control characters.
 
     Soft hyphens, marks of byte order and of direction go too; a no-break space becomes a space, and
-    a control character within a word U+FFFD: there was a letter, or a gap. Ligatures become
-    letters. At most 30 marks on one letter are kept.
+    a control character within a word U+FFFD: there was a letter, or a gap. So does a soft hyphen
+    between digits: there was a hyphen, or nothing. Ligatures become letters. At most 30 marks on
+    one letter are kept.
     """
     if "\x1b" in text:
         text = _MARKDOWN["escape_sequence"].sub("", text)
@@ -76,7 +77,9 @@ def clean_markdown(text: str) -> str:
     text = normal_characters(text)
     text = _MARKDOWN["front_matter"].sub("", text)
     text = _without_comments(text)
-    text = _MARKDOWN["entity"].sub(lambda entity: html.unescape(entity[0]), text)
+    written_out = _MARKDOWN["entity"].sub(lambda entity: html.unescape(entity[0]), text)
+    if written_out != text:
+        text = normal_characters(written_out)
     text = plain_scripts(text)
     lines = (line.rstrip() for line in text.split("\n"))
     text = "\n".join(lines)

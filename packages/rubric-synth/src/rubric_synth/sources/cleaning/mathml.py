@@ -23,11 +23,18 @@ _SCRIPTS = {
     "msubsup": "_^",
     "munderover": "_^",
 }
+_ROWS = frozenset(
+    {"math", "mrow", "mstyle", "mpadded", "semantics", "merror", "maction"}
+)
+"""Elements that stand for what is in them, side by side."""
 _NO_LINE = re.compile(r"\s*0(?:\.0*)?\s*(?:%|[a-z]{2})?\s*", re.IGNORECASE)
 """The thickness of the line of what is no fraction, such as a binomial coefficient."""
 _PAIRS = {"mfrac": "{}/{}", "mroot": "{}^(1/{})"}
 _SEPARATORS = {"mtr": ", ", "mlabeledtr": ", ", "mtable": "; "}
 _INVISIBLE = frozenset("\N{FUNCTION APPLICATION}\N{INVISIBLE TIMES}\N{INVISIBLE PLUS}")
+
+_EDGE = "\N{INVISIBLE SEPARATOR}"
+"""Stands where a frame, a line or a sign begins or ends, across which no number goes on."""
 
 _ONE_SIGN = str.maketrans(dict.fromkeys("−–‐‑‒", "-"))
 
@@ -55,6 +62,7 @@ def _apart(plain: str, match: re.Match[str]) -> str:
     """Return a formula apart from digits beside it: 3 and 1/2 are no 31/2, x^2 and 3 no x^23."""
     if plain.isdecimal():
         return plain
+    plain = plain.strip(_EDGE)
     before = match.string[max(match.start() - 1, 0) : match.start()]
     after = match.string[match.end() : match.end() + 1]
     if before.isdecimal() and plain[:1].isdecimal():
@@ -71,6 +79,19 @@ def _plain(element: ET.Element, depth: int = 0) -> str:
     if name in _UNSEEN:
         return ""
     parts = [_plain(child, depth + 1) for child in element]
+    if name == "maction":  # one of its parts is shown, the first unless it says which
+        number = element.get("selection", "1")
+        place = int(number) - 1 if number.isdecimal() else 0
+        parts = parts[max(place, 0) :][:1]
+    return _written(element, name, parts)
+
+
+def _written(element: ET.Element, name: str, parts: Sequence[str]) -> str:
+    """Return an element of which the parts are written."""
+    if name == "menclose":
+        return _enclosed(element.get("notation", "longdiv"), element.text, parts)
+    if name not in _ROWS:
+        parts = [part.strip(_EDGE) for part in parts]
     if name in _SCRIPTS:
         return _with_scripts(name, parts)
     if name in _PAIRS and len(parts) == 2:  # noqa: PLR2004 - over and under, radicand and index
@@ -82,6 +103,15 @@ def _plain(element: ET.Element, depth: int = 0) -> str:
         names = [_name(child) for child in element]
         return _around(names, parts)
     return _joined(element, name, parts)
+
+
+def _enclosed(notation: str, text: str | None, parts: Sequence[str]) -> str:
+    """Return what is framed, struck out or under the sign of a root or of a division."""
+    inside = ((text or "").strip() + _side_by_side(parts)).strip(_EDGE)
+    if "radical" in notation:
+        return f"√{_whole(inside)}"
+    sign = ")" if "longdiv" in notation else ""
+    return f"{_EDGE}{sign}{inside}{_EDGE}"
 
 
 def _name(element: ET.Element) -> str:
@@ -120,8 +150,10 @@ def _side_by_side(parts: Sequence[str]) -> str:
     row = ""
     last = ""
     is_apart = False
-    for part in filter(None, parts):
-        if part in _INVISIBLE:
+    for each in filter(None, parts):
+        part = each.strip(_EDGE)
+        is_apart |= each[0] == _EDGE
+        if not part or part in _INVISIBLE:
             is_apart = True
             continue
         is_one_number = last.isdecimal() and part.isdecimal() and not is_apart
@@ -129,8 +161,10 @@ def _side_by_side(parts: Sequence[str]) -> str:
             row += " "
         row += part
         last = part
-        is_apart = False
-    return row
+        is_apart = each[-1] == _EDGE
+    opening = _EDGE if parts and parts[0][:1] == _EDGE else ""
+    closing = _EDGE if is_apart and row else ""
+    return f"{opening}{row}{closing}"
 
 
 def _with_scripts(kind: str, parts: Sequence[str]) -> str:

@@ -61,9 +61,11 @@ def plain_scripts(text: str) -> str:
 def with_script_tags(page: str) -> str:
     """Return a page of HTML with tags where it raised or lowered text by its style.
 
-    Its MathML is plain, and so are the raised and lowered parts of its code.
+    Marks of notes that are named so go. Its MathML is plain, and so are the raised and lowered
+    parts of its code.
     """
     page = plain_mathml(page)
+    page = _PATTERNS["named_note"].sub("", page)
     tagged = r"<su\g<kind>>\g<inside></su\g<kind>>"
     page = _PATTERNS["styled"].sub(tagged, page)
     return _PATTERNS["html_code"].sub(_plain_code, page)
@@ -132,7 +134,9 @@ def lowered(before: str, inside: str, *, after: str = "") -> str:
     follows_letter = last.isalpha() or last in ")]"
     is_index = follows_letter and bare.replace(".", "").isdigit()
     is_formula = last.isupper() and bare in {"x", "n"}  # NOx
-    if is_index or is_formula:
+    if (is_index or is_formula) and not after[
+        :1
+    ].isdigit():  # log_(10)100 is no log10100
         return bare
     return f"_{_bracketed(bare, after)}"
 
