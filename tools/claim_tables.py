@@ -5,11 +5,13 @@
 
 Nobody picks a word: what means the same, the opposite, or is derived from another is what WordNet
 says of the common senses of common words. How often a word stands in technical text is counted over
-the docstrings of the standard library, numpy and scipy.
+the docstrings of the standard library, numpy and scipy; which words stand side by side, over these
+and WordNet's glosses.
 """
 
 import importlib
 import inspect
+import math
 import pkgutil
 import re
 import sys
@@ -17,9 +19,19 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 
-from rubric_judge.judges.lexical.words import stem
+from rubric_judge.judges.claims.order import (
+    FIRST_WORD,
+    SIGN,
+    TABLE,
+    UNIT,
+    classes_of,
+    tells,
+)
+from rubric_judge.judges.claims.reading import sentences
+from rubric_judge.judges.lexical.words import FUNCTION_WORDS, stem
 
 CLAIMS = (
     Path(__file__).resolve().parents[1]
@@ -31,6 +43,13 @@ COMMON_SENSES = 3
 """A word is a synonym by its first senses; by a rare one nearly any two words are."""
 FEWEST_DOCSTRINGS = 6
 SHORTEST = 3
+FEWEST_LETTERS = 0.8
+"""Share of a docstring's sentence, below which it is code."""
+FEWEST_FUNCTION_WORDS = 0.2
+PRIOR = 5
+"""Number of times by which a pair counts as met in chance order, beside what was counted."""
+LEAST_UNITS = 3
+MOST_UNITS = 30
 PREFIXES = ("un", "in", "im", "ir", "il", "non", "dis")
 
 
@@ -228,6 +247,54 @@ def docstrings() -> Iterator[str]:
                 yield text
 
 
+def prose(texts: list[str], folder: Path) -> Iterator[tuple[str, ...]]:
+    """Yield the classes of sentences of docstrings, and of the parts of WordNet's glosses."""
+    for text in texts:
+        lines = [
+            line
+            for line in text.splitlines()
+            if not line.lstrip().startswith((">>>", "..."))
+        ]
+        for sentence in sentences("\n".join(lines)):
+            letters = sum(sign.isalpha() or sign == " " for sign in sentence)
+            if letters >= FEWEST_LETTERS * len(sentence):
+                yield classes_of(sentence)
+    for part in ("noun", "verb", "adj", "adv"):
+        for line in _rows(folder / f"data.{part}"):
+            gloss = line.partition(" | ")[2].strip()
+            for phrase in re.split(r";\s+", gloss):
+                yield classes_of(phrase.strip('"'))[1:]
+
+
+def neighbours(texts: Iterator[tuple[str, ...]]) -> list[str]:
+    """Return for each class how much likelier others are after it than anywhere."""
+    pairs = Counter[tuple[str, str]]()
+    for words in texts:
+        n_function = sum(word in FUNCTION_WORDS for word in words)
+        if n_function >= FEWEST_FUNCTION_WORDS * len(words):
+            pairs.update(pairwise(words))
+    firsts = Counter[str]()
+    seconds = Counter[str]()
+    for (one, other), n in pairs.items():
+        firsts[one] += n
+        seconds[other] += n
+    total = firsts.total()
+    rows: list[str] = []
+    for one in sorted(firsts):
+        row = [one]
+        for other in sorted(seconds):
+            if not {one, other}.isdisjoint((FIRST_WORD, SIGN)):
+                continue  # the figure of the former is a constant, and the latter has none
+            chance = firsts[one] * seconds[other] / total
+            gain = math.log((pairs[one, other] + PRIOR) / (chance + PRIOR))
+            units = max(-MOST_UNITS, min(MOST_UNITS, round(gain / UNIT)))
+            if abs(units) >= LEAST_UNITS and (units > 0 or tells(one, other)):
+                row += [other, str(units)]
+        if len(row) > 1:
+            rows.append(" ".join(row))
+    return rows
+
+
 def write(name: str, lines: list[str]) -> None:
     """Write a table."""
     (CLAIMS / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -238,14 +305,13 @@ def main(folder: Path) -> None:
     """Write the tables."""
     warnings.simplefilter("ignore")
     counts = Counter[str]()
-    documents = 0
-    for text in docstrings():
+    texts = [*docstrings()]
+    for text in texts:
         counts.update({stem(word) for word in re.findall(r"[A-Za-z]{2,}", text)})
-        documents += 1
     kept = {word: n for word, n in counts.items() if n >= FEWEST_DOCSTRINGS}
     write(
         "frequency.txt",
-        [str(documents), *(f"{word} {n}" for word, n in sorted(kept.items()))],
+        [str(len(texts)), *(f"{word} {n}" for word, n in sorted(kept.items()))],
     )
     synonyms, opposites, derived = related(read(folder), set(kept))
     for name, groups in (
@@ -254,6 +320,7 @@ def main(folder: Path) -> None:
         ("derived", derived),
     ):
         write(f"wordnet/{name}.txt", [" ".join(group) for group in sorted(groups)])
+    write(TABLE, neighbours(prose(texts, folder)))
 
 
 if __name__ == "__main__":

@@ -354,7 +354,7 @@ async def test_a_check_that_cannot_be_executed_makes_no_number(says: str) -> Non
             Outcome.UNAVAILABLE,
             Reason.JUDGE_ERROR,
         )
-        assert (found.judge, "broken" in (found.detail or "")) == ("claims_v1", True)
+        assert (found.judge, "broken" in (found.detail or "")) == ("claims_v2", True)
 
 
 @pytest.mark.anyio

@@ -49,7 +49,7 @@ class ClaimJudge:
     needs no model; its configuration can name one of sentence embeddings and one of entailment.
     """
 
-    name = "claims_v1"
+    name = "claims_v2"
     reads_claims = True
 
     def __init__(self, config: ClaimConfig | None = None) -> None:

@@ -1,7 +1,8 @@
 """Words of English that mean the same, the opposite, or little: tables beside this module.
 
 Words come from WordNet (`wordnet/`), from a grammar's closed classes (`grammar.toml`) and from
-counts over technical text (`frequency.txt`); `tools/claim_tables.py` makes the first and the last.
+counts over technical text (`frequency.txt`, and `order.txt` of neighbours); `tools/claim_tables.py`
+makes all but the grammar.
 """
 
 import hashlib
@@ -19,6 +20,7 @@ _SCALES = [(scale["up"], scale["down"]) for scale in GRAMMAR["scales"]]
 _TABLES = (
     "grammar.toml",
     "frequency.txt",
+    "order.txt",
     *(f"wordnet/{name}.txt" for name in ("synonyms", "opposites", "derived")),
 )
 _COMMON_PREFIX = 5

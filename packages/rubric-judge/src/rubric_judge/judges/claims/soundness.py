@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
+from rubric_judge.judges.claims.order import Order, is_random, read_order
 from rubric_judge.judges.claims.reading import Clause, tokens
 from rubric_judge.judges.lexical.polarity import disowns_the_rest, opens_by_disowning
 from rubric_judge.judges.lexical.scoring import echoes
@@ -51,11 +52,14 @@ def flaws_of(
     if any(disowns_the_rest(part) for parts in parsed for part in parts):
         return dict.fromkeys(range(len(parsed)), "disowned")
     jumbled: dict[int, str] = {}
+    orders = [read_order(sentence) for sentence in sentences]
     for place, parts in enumerate(parsed):
-        jumble = _jumble(parts)
+        jumble = _jumble(parts, orders[place])
         if jumble:
             jumbled[place] = jumble
-    is_no_prose = _is_no_prose(list(jumbled.values()), of=len(parsed))
+    is_no_prose = is_random(orders) or _is_no_prose(
+        list(jumbled.values()), of=len(parsed)
+    )
     if is_no_prose or _is_one_form(parsed):
         no_prose = "in an answer that is no prose"
         return dict.fromkeys(range(len(parsed)), no_prose) | jumbled
@@ -115,11 +119,11 @@ def _is_bare(sentence: Sentence) -> bool:
     return is_short and not any(token.literal for token in tokens(sentence.text))
 
 
-def _jumble(parts: Sequence[Sentence]) -> str:
+def _jumble(parts: Sequence[Sentence], order: Order) -> str:
     for part in parts:
         if part.jumble:
             return part.jumble
-    return ""
+    return OUT_OF_ORDER if is_random([order]) else ""
 
 
 def framed(clause: Clause) -> Clause:
