@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -230,9 +231,13 @@ def test_verifiers_serves_and_scores_as_prime_rl_asks(
     class Source(vf.BaseConfig):
         env: vf.EnvConfig = vf.SingleAgentEnvConfig()
 
-    data = {"env": {"taskset": {"id": "my-docs", "split": "validation"}}}
-    data = resolve_env_field(data, narrowed_env_annotation(Source))
-    config = data["env"]
+    text = (folder / "with_prime_rl_evals.toml").read_text("utf-8")
+    (source,) = tomllib.loads(text)["eval"]["source"]
+    config = resolve_env_field(source, narrowed_env_annotation(Source))["env"]
+    assert (config.agent.harness.id, config.agent.runtime.type) == (
+        "null",
+        "subprocess",
+    )
     loaded_tasks = list(vf.load_taskset(config.taskset))
     env = vf.load_environment(config)
     kind = type(env.taskset).task_type()

@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -116,6 +117,28 @@ def test_the_command_of_the_card_keeps_traces_on_this_machine(
     card = (tmp_path / "my-docs" / "README.md").read_text("utf-8")
     command = card.partition("vf-eval ")[2].partition("```")[0]
     assert "--push False" in command
+
+
+def test_prime_rls_files_need_no_sandbox_of_others(
+    write_dataset: Write, tmp_path: Path
+) -> None:
+    """Where no runtime is named, verifiers asks for Prime Intellect's, and a login there."""
+    out = tmp_path / "my-docs"
+    exported(write_dataset(), out, "--to", "verifiers", "--fixtures", "0")
+    training = tomllib.loads((out / "with_prime_rl.toml").read_text("utf-8"))
+    evals = tomllib.loads((out / "with_prime_rl_evals.toml").read_text("utf-8"))
+    sources = {
+        "train": training["orchestrator"]["train"]["source"],
+        "test": evals["eval"]["source"],
+    }
+
+    for split, found in sources.items():
+        agent = {"harness": {"id": "null"}, "runtime": {"type": "subprocess"}}
+        env = {"taskset": {"id": "my-docs", "split": split}, "agent": agent}
+        assert found == [{"env": env}]
+    card = (out / "README.md").read_text("utf-8")
+    assert "rl @ with_prime_rl.toml --model.name" in card
+    assert "evals @ with_prime_rl_evals.toml --model" in card
 
 
 def test_failing_tasks_may_be_kept_and_are_not_passed_over(

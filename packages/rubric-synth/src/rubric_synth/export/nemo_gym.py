@@ -27,12 +27,19 @@ In this folder, with NeMo Gym installed:
 ```bash
 gym env validate {module}       # the manifest, the configuration and the rows
 gym env test {module}           # its verifier fixtures
-gym env start --environment {module} --model-type openai_model
+gym eval run --environment {module} --model-type vllm_model --model MODEL \\
+    --model-url http://127.0.0.1:8000/v1 --model-api-key KEY --split train \\
+    --output rollouts.jsonl
 ```
 
 Or elsewhere, with `--search-dir` of this folder. `reward_components` has a place for each criterion
 of the longest rubric, so that its names are the same for every task; the components of a reward add
 up to it. A judgement that failed is a `JudgeError`: the row is masked, and no reward.
+
+Gym installs an environment for each of its servers: they need `rubric-judge` from your index, or
+`UV_FIND_LINKS`, and on `PATH` the Python that Gym runs on, outside of any virtual environment.
+`+uv_cache_dir=$(uv cache dir)` spares it the downloads. Install Gym alone, and not this folder
+beside it: a folder made for verifiers too asks for another release of `openai`.
 `environments/{module}/data/test.jsonl` is in no configuration, so that nothing trains on it. Before
 `gym env publish`, say the licence of the documents in `manifest.yaml`."""
 

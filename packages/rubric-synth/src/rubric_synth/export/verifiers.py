@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import PurePosixPath
 
 from rubric_synth.export.environment import (
     JUDGE_FOLDER,
@@ -12,6 +13,7 @@ from rubric_synth.export.environment import (
 )
 from rubric_synth.export.package import template
 
+_PRIME_RL = ("with_prime_rl.toml", "with_prime_rl_evals.toml")
 _USAGE = """\
 ```bash
 vf-eval {name} --env.agent.harness.id null --env.agent.runtime.type subprocess \\
@@ -21,13 +23,11 @@ vf-eval {name} --env.agent.harness.id null --env.agent.runtime.type subprocess \
 
 `--push False` keeps the traces here; without it `vf-eval` sends them to Prime Intellect's servers.
 
-In prime-rl's configuration:
+With prime-rl, training, and an evaluation against a server that runs:
 
-```toml
-[[orchestrator.train.source]]
-[orchestrator.train.source.env.taskset]
-id = "{name}"
-split = "train"
+```bash
+rl @ with_prime_rl.toml --model.name MODEL
+evals @ with_prime_rl_evals.toml --model MODEL
 ```
 
 The judge is that of this package, unless `[[env.taskset.task.judges]]` names another."""
@@ -36,6 +36,8 @@ The judge is that of this package, unless `[[env.taskset.task.judges]]` names an
 def _files(environment: Environment) -> Iterator[File]:
     content = template("taskset.py.j2", {"e": environment})
     yield File(environment.path("taskset.py"), content)
+    for name in _PRIME_RL:
+        yield File(PurePosixPath(name), template(f"{name}.j2", {"e": environment}))
     if environment.fixtures:
         adapter = template("falsepass_adapter.py.j2", {"e": environment})
         path = environment.path(JUDGE_FOLDER, "falsepass_adapter.py")
