@@ -1,6 +1,7 @@
 """The environment for SkyRL: on its own base class where that is installed."""
 
 import sys
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from types import ModuleType
@@ -82,6 +83,41 @@ def test_environments_of_a_process_share_one_pool(tasks_file: str, task: Task) -
     assert {step["reward"] for step in steps} == {0.0}
     assert {step["metadata"]["rubric/unavailable"] for step in steps} == {1.0}
     assert judge.peak_in_flight <= 4
+
+
+class _Hooked:
+    """A trainer with the hooks of `skyrl_advantages.register`."""
+
+    def hooked(self) -> None:
+        """Stand for a method of the trainer."""
+
+    vars()["hooked"].rubric_hook = True
+    convert_to_training_input = hooked
+    compute_advantages_and_returns = hooked
+
+
+@pytest.mark.usefixtures("stack")
+def test_an_episode_without_a_judgement_is_told_where_the_trainer_leaves_it_out(
+    tasks_file: str, task: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judge = ScriptedJudge(JudgeResult.unavailable(Reason.TIMEOUT))
+    files = {"judge": judge, "tasks": tasks_file, "extras": {"task_id": task.task_id}}
+    with pytest.raises(ConfigError, match=r"skyrl_advantages\.register\(\)"):
+        skyrl.RubricEnv(on_unavailable="mask", **files)
+    plain = skyrl.RubricEnv(**files).step("y")
+    module = ModuleType(skyrl.TRAINER)
+    vars(module)["RayPPOTrainer"] = _Hooked
+    monkeypatch.setitem(sys.modules, skyrl.TRAINER, module)
+    monkeypatch.setattr(skyrl, "leaves_out", threading.Event())
+
+    zero = skyrl.RubricEnv(on_unavailable="zero", **files).step("y")
+    assert not skyrl.leaves_out.is_set()
+    masked = skyrl.RubricEnv(**files).step("y")
+
+    assert skyrl.leaves_out.is_set()
+    assert [step["reward"] for step in (plain, zero, masked)] == [0.0] * 3
+    assert plain["metadata"] == zero["metadata"]
+    assert masked["metadata"] == {**plain["metadata"], skyrl.LEFT_OUT: 1.0}
 
 
 @pytest.mark.usefixtures("stack")

@@ -6,6 +6,7 @@ snapshot a956457.
 """
 
 import sys
+import threading
 import zlib
 from collections.abc import Callable
 from types import ModuleType, SimpleNamespace
@@ -17,7 +18,7 @@ import pytest
 from rubric_core import ConfigError, MissingExtraError, SchemaError
 from rubric_core.reward.advantage import group_advantages
 from rubric_core.reward.attribution import decoupled_advantages
-from rubric_judge.adapters import advantages, skyrl_advantages
+from rubric_judge.adapters import advantages, skyrl, skyrl_advantages
 from rubric_judge.quality.criteria.record import JudgementRecord
 
 torch = pytest.importorskip("torch")
@@ -103,6 +104,7 @@ class RayPPOTrainer:
                 index=data.metadata["uids"],
                 **common,
             )
+        data["returns"] = data["advantages"].clone()
         return data
 
 
@@ -112,6 +114,7 @@ def config(estimator: str, **changed: Any) -> Any:
         grpo_norm_by_std=changed.get("grpo_norm_by_std", True),
         use_kl_in_reward=changed.get("use_kl_in_reward", False),
         zero_variance_filter=changed.get("zero_variance_filter", False),
+        dynamic_sampling=SimpleNamespace(type=changed.get("sampling")),
     )
     generator = SimpleNamespace(
         step_wise_trajectories=changed.get("step_wise", False),
@@ -126,6 +129,7 @@ def config(estimator: str, **changed: Any) -> Any:
 def stack(monkeypatch: pytest.MonkeyPatch) -> type[RayPPOTrainer]:
     """The interface in the place of the stack; returns a fresh trainer."""
     monkeypatch.setattr(Registry, "_functions", {})
+    monkeypatch.setattr(skyrl, "leaves_out", threading.Event())
     trainer = type("RayPPOTrainer", (), dict(vars(RayPPOTrainer)))
     for name, values in (
         (UTILS, {"AdvantageEstimatorRegistry": Registry}),
@@ -255,15 +259,121 @@ def test_other_estimators_are_left_alone_and_registering_again_is_nothing_new(
     assert data["advantages"].equal(data["rewards"])
 
 
+def grpo(
+    token_level_rewards: Any, response_mask: Any, index: Any, **_: object
+) -> tuple[Any, Any]:
+    """`compute_grpo_outcome_advantage` of `ppo_utils.py`, with what it does to a group of one."""
+    scores_N = token_level_rewards.sum(dim=-1)
+    found = torch.zeros_like(scores_N)
+    for key in set(index):
+        rows = [row for row, other in enumerate(index) if other == key]
+        of_group = scores_N[rows]
+        alone = len(rows) == 1
+        mean, std = (0.0, 1.0) if alone else (of_group.mean(), of_group.std())
+        found[rows] = (of_group - mean) / (std + 1e-6)
+    return found.unsqueeze(-1) * response_mask, found.unsqueeze(-1) * response_mask
+
+
+def told(
+    outcomes: list[list[float | None]], *, steps: int = 1
+) -> tuple[dict[str, Any], list[str]]:
+    """What a generator gives for groups of rewards; None where there is no judgement."""
+    output: dict[str, Any] = {
+        name: []
+        for name in (
+            "rewards",
+            "loss_masks",
+            "response_ids",
+            "env_metrics",
+            "is_last_step",
+        )
+    }
+    uids: list[str] = []
+    for group, rewards in enumerate(outcomes):
+        for reward in rewards:
+            for step in range(steps):
+                is_last = step == steps - 1
+                output["rewards"].append(
+                    [0.0] * (LENGTH - 1) + [(reward or 0.0) * is_last]
+                )
+                output["loss_masks"].append([1] * LENGTH)
+                output["response_ids"].append([1] * LENGTH)
+                flag = {skyrl.LEFT_OUT: float(reward is None)}
+                output["env_metrics"].append(flag if is_last else {})
+                output["is_last_step"].append(is_last)
+                uids.append(f"uid{group}")
+    if steps == 1:
+        del output["is_last_step"]
+    return output, uids
+
+
+@pytest.mark.parametrize("steps", [1, 2])
+def test_skyrls_own_estimator_never_sees_what_nobody_judged(
+    steps: int, stack: type[RayPPOTrainer]
+) -> None:
+    Registry.register("grpo", grpo)
+    skyrl_advantages.register()
+    skyrl.leaves_out.set()  # as an environment does
+    trainer = stack(config("grpo", step_wise=steps > 1))
+    output, uids = told([[1.0, None, 0.5, 0.0], [1.0, None], [0.5, 1.0]], steps=steps)
+
+    data = trainer.compute_advantages_and_returns(
+        trainer.convert_to_training_input(output, list(uids))
+    )
+
+    half = 0.5 / (np.std([0.5, 1.0], ddof=1) + 1e-6) / 2
+    judged = [1 / (0.5 + 1e-6) / 2, 0, 0, -1 / (0.5 + 1e-6) / 2]
+    wanted = np.repeat([*judged, 0, 0, -half, half], steps)[:, None] * np.ones(LENGTH)
+    rows = len(uids)
+    np.testing.assert_allclose(data["advantages"].numpy()[:rows], wanted, atol=1e-6)
+    assert data.metadata["uids"][:rows] == uids
+    assert (data["response_mask"] == 1).all()
+
+
+def test_without_a_lost_judgement_skyrls_own_numbers_stand(
+    stack: type[RayPPOTrainer],
+) -> None:
+    Registry.register("grpo", grpo)
+    output, uids = told([[1.0, 0.5, 0.5], [0.0], [1.0]])
+    trainer = stack(config("grpo"))
+    plain = trainer.compute_advantages_and_returns(
+        trainer.convert_to_training_input(output, list(uids))
+    )
+    skyrl_advantages.register()
+    skyrl.leaves_out.set()
+
+    hooked = trainer.compute_advantages_and_returns(
+        trainer.convert_to_training_input(output, list(uids))
+    )
+
+    assert hooked["advantages"].equal(plain["advantages"])
+
+
+@pytest.mark.parametrize("kind", ["rubric_decoupled", "grpo"])
+def test_rows_that_come_without_their_metrics_are_refused(
+    kind: str, stack: type[RayPPOTrainer]
+) -> None:
+    skyrl_advantages.register()
+    skyrl.leaves_out.set()
+    for sampling in ("filter", "replace"):
+        trainer = stack(config(kind, sampling=sampling))
+        with pytest.raises(ConfigError, match=rf"type={sampling}: .*set it to null"):
+            trainer.convert_to_training_input(*episodes())
+    with pytest.raises(ConfigError, match=r"generator\.batched=false"):
+        stack(config(kind)).convert_to_training_input(*episodes(env_metrics=True))
+    output, uids = episodes()
+    output["env_metrics"].pop()
+    with pytest.raises(SchemaError, match=r"12 rows and the metrics of 11: .*one"):
+        stack(config(kind)).convert_to_training_input(output, uids)
+
+
 def test_what_cannot_work_in_skyrl_says_what_to_set(stack: type[RayPPOTrainer]) -> None:
     skyrl_advantages.register()
     kind = "rubric_decoupled"
 
-    with pytest.raises(SchemaError, match=r"row 0: .*log_judgements=True"):
-        stack(config(kind)).convert_to_training_input(*episodes(env_metrics=True))
     output, uids = episodes()
-    output["env_metrics"].pop()
-    with pytest.raises(SchemaError, match=r"12 rows and the metrics of 11: .*sampling"):
+    output["env_metrics"] = [{"rubric/score": 0.5} for _ in uids]
+    with pytest.raises(SchemaError, match=r"row 0: .*log_judgements=True"):
         stack(config(kind)).convert_to_training_input(output, uids)
     for setting in (
         "use_kl_in_reward",

@@ -389,6 +389,11 @@ def record_in(values: object, row: int, *, holder: str, remedy: str) -> str:
     return record
 
 
+def is_hooked(function: object) -> bool:
+    """Return whether a function is one that `Stack.hook` put in its place."""
+    return hasattr(function, _HOOK)
+
+
 class Stack(NamedTuple):
     """A stack whose inside a hook uses, and so of one series of releases."""
 
@@ -459,7 +464,7 @@ class Stack(NamedTuple):
             ConfigError: as `function`.
         """
         function = self.function(owner, name)
-        if not hasattr(function, _HOOK):
+        if not is_hooked(function):
             hooked = wraps(function)(wrapper(function))
             setattr(hooked, _HOOK, True)
             setattr(owner, name, hooked)

@@ -77,11 +77,17 @@ class Unmasked(Options):
     on_unavailable: Literal["zero", "raise"] = "zero"  # pyright: ignore[reportIncompatibleVariableOverride]
 
 
-class Shared(Unmasked):
+class Shared(Options):
     """The options that a stack's configuration can hold; code may give a judge."""
 
     judge: str | Path | Judge
     tasks: str | Path | tuple[str | Path, ...] | None = None
+
+
+class SharedUnmasked(Shared):
+    """Those of a stack that cannot leave a response out."""
+
+    on_unavailable: Literal["zero", "raise"] = "zero"  # pyright: ignore[reportIncompatibleVariableOverride]
 
 
 _Function = TypeVar("_Function", bound=Callable[..., object])

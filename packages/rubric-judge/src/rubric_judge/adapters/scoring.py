@@ -57,6 +57,7 @@ from rubric_judge.adapters.options import (
     Options,
     ScorerOptions,
     Shared,
+    SharedUnmasked,
     Unmasked,
 )
 from rubric_judge.adapters.outages import Outage
@@ -446,6 +447,7 @@ _shared_lock = threading.Lock()
 def shared_scorer(
     source: str,
     can_log: bool = False,  # noqa: FBT001, FBT002  # keywords are the configuration's
+    maskable: bool = False,  # noqa: FBT001, FBT002
     /,
     **options: object,
 ) -> RubricScorer:
@@ -454,6 +456,7 @@ def shared_scorer(
     Args:
         source: name of the configuration in an error.
         can_log: as for `RubricScorer`.
+        maskable: as for `RubricScorer`.
         options: `judge`, and where wanted `tasks`, `workers`, `on_unavailable`, `ledger`,
             `thoughts` and `log_judgements`.
 
@@ -461,10 +464,11 @@ def shared_scorer(
         ConfigError: an unknown key or a wrong value, or as `RubricScorer`.
         JudgeSetupError, LedgerError: as `RubricScorer`.
     """
-    settings = validated(Shared, options, source=source)
+    kind = Shared if maskable else SharedUnmasked
+    settings = validated(kind, options, source=source)
     with _shared_lock:
         if settings not in _shared:
             _shared[settings] = RubricScorer(
-                **dict(settings), maskable=False, can_log=can_log
+                **dict(settings), maskable=maskable, can_log=can_log
             )
         return _shared[settings]

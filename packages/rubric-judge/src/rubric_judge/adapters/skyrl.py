@@ -1,18 +1,31 @@
 """SkyRL: a single-turn text environment, which `skyrl_gym.register` finds by name.
 
 `RubricEnv` is bound to the stack when it is first asked for, so it is not in `__all__`. SkyRL has
-no way to leave a trajectory out: an unavailable judgement is 0, or ends the training.
+no way of its own to leave a trajectory out: `skyrl_advantages.register` gives it one. Without it an
+unavailable judgement is 0, or ends the training.
 """
 
+import sys
+import threading
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, cast
 
+from rubric_core import ConfigError
 from rubric_core.reward import turns
 from rubric_judge.adapters import rows, scoring
+from rubric_judge.adapters.advantages import is_hooked
 from rubric_judge.adapters.ties import tied_reward
 
 __all__ = ["env_class", "turn_rewards"]
+
+TRAINER = "skyrl.train.trainer"
+HOOKED = ("convert_to_training_input", "compute_advantages_and_returns")
+"""Module of SkyRL's trainer, and its methods that `skyrl_advantages.register` wraps."""
+LEFT_OUT = "rubric/left_out"
+"""Metric of an episode that a trainer is to leave out: 1 where there is no judgement."""
+leaves_out = threading.Event()
+"""Set once an environment of this process has promised to leave such episodes out."""
 
 
 class _RubricEnv:
@@ -20,7 +33,8 @@ class _RubricEnv:
 
     The settings are the `kwargs` of `register`, or the environment's section of the trainer's
     configuration. A row names its task in `task_id` or in `reward_spec.ground_truth`, or has
-    `rubric`, `passage` and `question` in `extra_info` or as columns.
+    `rubric`, `passage` and `question` in `extra_info` or as columns. `on_unavailable` is "mask"
+    unless set, where `skyrl_advantages.register` was called, else "zero".
     """
 
     def __init__(
@@ -31,9 +45,22 @@ class _RubricEnv:
     ) -> None:
         super().__init__()  # of the stack's class
         merged = {**settings, **(env_config or {})}
+        maskable = _trainer_leaves_out()
+        policy = merged.setdefault("on_unavailable", "mask" if maskable else "zero")
+        if policy == "mask" and not maskable:
+            raise ConfigError(
+                "on_unavailable='mask': SkyRL cannot leave an episode out by itself: call "
+                "rubric_judge.adapters.skyrl_advantages.register() in the process of the trainer, "
+                "or set 'zero' or 'raise'",
+                location="on_unavailable",
+            )
+        self._masks = policy == "mask"
+        if self._masks:
+            leaves_out.set()
         self._scorer = scoring.shared_scorer(
             "skyrl_gym environment",
             True,  # noqa: FBT003  # can log
+            maskable,
             **merged,
         )
         self._row = _row(extras or {})
@@ -51,9 +78,11 @@ class _RubricEnv:
         (judgement,) = self._scorer.judge_from_thread([submission])
         numbers = judgement.metrics | judgement.criteria
         self._metrics = {**numbers, **judgement.log_entry}
+        if self._masks:
+            self._metrics[LEFT_OUT] = float(judgement.unavailable)
         return {
             "observations": [],
-            "reward": judgement.reward,
+            "reward": judgement.reward or 0.0,
             "done": True,
             "metadata": dict(self._metrics),
         }
@@ -98,6 +127,12 @@ def env_class() -> type[Any]:
     ).BaseTextEnv
     names = {"__module__": __name__, "__doc__": _RubricEnv.__doc__}
     return type("RubricEnv", (_RubricEnv, base), names)
+
+
+def _trainer_leaves_out() -> bool:
+    """Whether the trainer of this process has the hooks of `skyrl_advantages.register`."""
+    trainer = getattr(sys.modules.get(TRAINER), "RayPPOTrainer", None)
+    return all(is_hooked(getattr(trainer, method, None)) for method in HOOKED)
 
 
 def _row(extras: Mapping[str, object]) -> Mapping[str, object]:
