@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from rubric_synth.sources.cleaning.markup import (
     clean_markdown,
     document_title,
+    inline_text,
     sections,
 )
 
@@ -17,6 +18,28 @@ def test_front_matter_comments_and_carriage_returns_go() -> None:
         "water.\u200b"
     )
     assert clean_markdown(text) == "# Tides\n\nHigh water. Low water."
+
+
+def test_code_that_begins_a_list_item_ends_where_it_ends() -> None:
+    code = "1. ```\n   x = 1\n   ```\n\nThe tide rises by 4 metres.\n\n"
+    text = f"{code}- ~~~\n  y\n  ~~~\n\nIt falls."
+    (section,) = sections(text)
+    assert section.paragraphs == ("The tide rises by 4 metres.", "It falls.")
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "wiki/Go_(game)",
+        "x?a(b(c)d)e",
+        "<p q (1).html>",
+        "it.html",
+        'it.html "It"',
+        "b(c",
+    ],
+)
+def test_the_address_of_a_link_goes_whole(address: str) -> None:
+    assert inline_text(f"See [Go]({address}) for it.") == "See Go for it."
 
 
 def test_headings_cut_sections_and_code_lists_tables_and_formulas_are_left_out() -> (

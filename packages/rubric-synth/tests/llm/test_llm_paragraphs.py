@@ -35,6 +35,11 @@ def test_code_in_a_fence_stays_whole_and_an_open_fence_ends() -> None:
         "More.",
         "End.",
     ]
+    assert _shown("1. ```\n   a\n\n   b\n   ```\n\nMore.\n\nEnd.") == [
+        "1. ```\n   a\n\n   b\n   ```",
+        "More.",
+        "End.",
+    ]
     pages = ["word " * 500] * 8
     assert len(_shown("```\n\n" + "\n\n".join(pages))) > 4
 

@@ -77,6 +77,24 @@ def test_a_number_is_what_a_reader_of_the_page_sees(
     assert read(tmp_path / "a.html")[0].text == f"It has {text} of it."
 
 
+def test_code_that_begins_a_list_item_is_no_code_without_an_end(
+    tmp_path: Path, read: Callable
+) -> None:
+    items = "<li><pre>remove 1</pre></li><li>It is removed.</li>"
+    links = "".join(f'<p><a href="p{n}.html#a(b(c))">Page {n}</a></p>' for n in "12")
+    prose = '<p>It holds 10<sup>3</sup> of <a href="it.html">them</a>.</p>'
+    (tmp_path / "a.html").write_text(f"<h1>T</h1><ol>{items}</ol>{prose}{links}")
+    text = read(tmp_path / "a.html")[0].text
+    assert "1. ```\n   remove 1\n   ```" in text
+    assert text.endswith("It holds 10^3 of them.\n\nPage 1\n\nPage 2")
+
+
+def test_a_link_of_a_picture_alone_has_no_text(tmp_path: Path, read: Callable) -> None:
+    link = '<a href="node60.html#x"><img src="ref.png" alt="[*]"></a>'
+    (tmp_path / "a.html").write_text(f"<p>See variables (p. {link}) for details.</p>")
+    assert "node60" not in read(tmp_path / "a.html")[0].text
+
+
 def test_a_formula_of_katex_is_read_once(tmp_path: Path, read: Callable) -> None:
     formula = "<math><msup><mn>10</mn><mn>6</mn></msup></math>"
     drawn = '<span class="katex-html" aria-hidden="true">10<span>6</span></span>'

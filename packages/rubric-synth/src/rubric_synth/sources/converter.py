@@ -36,6 +36,11 @@ _DRAWN_ONCE = re.compile(
     r"""(<span\s{1,9}class=["']?katex["']?\s{0,9}>\s{0,9}<span\b[^<>]{0,99}\bclass=["']?)katex-html\b"""
 )
 """The beginning of a formula that KaTeX drew alone, up to the class of a drawn one."""
+_PICTURE_LINK = re.compile(
+    r"<a\b[^<>]{0,2000}>\s{0,99}(?:<img\b[^<>]{0,2000}>\s{0,99}){1,5}</a\s{0,9}>",
+    re.IGNORECASE,
+)
+"""A link of pictures alone; without them its address would be its text."""
 _MIN_MAIN_CHARS = 400
 _STATE_FILE = "state.json"  # this file and the next are written by `datasets`
 _SPLITS_FILE = "dataset_dict.json"
@@ -164,6 +169,7 @@ def _converted(
     if "katex-mathml" in page:
         left_out = [*left_out, *_DRAWN_AGAIN]
         page = _DRAWN_ONCE.sub(r"\1", page)
+    page = _PICTURE_LINK.sub(" ", page)
     cleanup = html_to_markdown.PreprocessingOptions(
         enabled=clean,
         preset=html_to_markdown.PreprocessingPreset.STANDARD,

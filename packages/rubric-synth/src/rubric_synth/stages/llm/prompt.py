@@ -28,7 +28,9 @@ GAP = "[…]"
 """Mark in a passage for paragraphs between its first and last that were not shown."""
 
 _BLANK = re.compile(r"\n[^\S\n]*\n\s*")
-_CODE_FENCE = re.compile(r"^\s{0,3}(```|~~~)", re.MULTILINE)
+_CODE_FENCE = re.compile(
+    r"^\s{0,3}(?:(?:[-*+]|\d{1,9}[.)])[ \t]+){0,3}(```|~~~)", re.MULTILINE
+)
 _HEADING = re.compile(r"#{1,6}\s[^\n]{1,200}")
 _BACK_MATTER = tables.phrase("back_matter", re.IGNORECASE | re.MULTILINE)
 _SPACE = re.compile(r"\s+")
