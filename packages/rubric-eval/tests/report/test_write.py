@@ -213,6 +213,25 @@ def test_tables_hold_the_numbers_of_the_scores(
     assert grpo["cells"][0]["low"] < mean < grpo["cells"][0]["high"]
 
 
+def test_readers_get_no_column_of_zeros_of_what_is_rare_and_programs_do(
+    folders: Folders, tmp_path: Path
+) -> None:
+    folder = folders.heldout(**SMALL)
+    sources = ReportSources((tmp_path / "held",))
+    page = write_report(sources).page.read_text("utf-8")
+
+    for suffix in ("md", "tex"):
+        text = (folder.tables / f"table1_heldout.{suffix}").read_text("utf-8")
+        assert "Truncated" in text
+        assert "Thoughts, " in text  # the answers do not say
+        assert "Empty, " not in text
+        assert "0 in every row: Empty." in text
+    table = json.loads((folder.tables / "table1_heldout.json").read_text("utf-8"))
+    assert "no_answer_frac" in {column["key"] for column in table["columns"]}
+    assert "Empty, %" not in page
+    assert "0 in every row: Empty." in page
+
+
 def test_a_broken_training_row_is_named_by_file_and_line(
     folders: Folders, tmp_path: Path
 ) -> None:

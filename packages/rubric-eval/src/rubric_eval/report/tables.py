@@ -26,8 +26,16 @@ def _json(table: Table) -> str:
     return table.model_dump_json(indent=1) + "\n"
 
 
-FORMS = {"md": markdown, "tex": latex, "json": _json}
-"""Functions that write a table, by the ending of its file."""
+def _markdown(table: Table) -> str:
+    return markdown(table.without_zeros())
+
+
+def _latex(table: Table) -> str:
+    return latex(table.without_zeros())
+
+
+FORMS = {"md": _markdown, "tex": _latex, "json": _json}
+"""Functions that write a table, by the ending of its file; programs get every column."""
 
 
 def answers_of(

@@ -33,6 +33,7 @@ from rubric_judge.ui.page.tables import (
 
 def heldout_view(table: Table, level: str) -> Table:
     """Rewards along an axis, each model in its colour."""
+    table = table.without_zeros()
     rows: list[Row] = []
     for group in table.groups.values():
         for at, line in enumerate(group):

@@ -36,6 +36,8 @@ class Column(Part):
     """Whether its cells have bounds, which are written beside the value."""
     is_ranked: bool = False
     """Whether the best value of a group is bold; in a heat table, whether cells are shaded."""
+    is_rare: bool = Field(default=False, exclude=True)
+    """Whether it tells of what need not occur, so that readers are spared a column of zeros."""
 
 
 class Cell(Part):
@@ -198,6 +200,27 @@ class Table(Part):
     def texts(self) -> tuple[tuple[str, ...], ...]:
         """The name of each row and its cells, as they are written."""
         return tuple((row.name, *_written_cells(self, row)) for row in self.rows)
+
+    def without_zeros(self) -> Self:
+        """Return the table without columns of what is rare and did not occur, named below it."""
+        kept = [
+            at
+            for at, column in enumerate(self.columns)
+            if not column.is_rare
+            or any(row.cells[at].value for row in self.rows)
+            or all(row.cells[at].value is None for row in self.rows)
+        ]
+        if len(kept) == len(self.columns):
+            return self
+        rows = [
+            row.model_copy(update={"cells": tuple(row.cells[at] for at in kept)})
+            for row in self.rows
+        ]
+        columns = tuple(self.columns[at] for at in kept)
+        names = [c.title.partition(",")[0] for c in self.columns if c not in columns]
+        caption = f"{self.caption} 0 in every row: {', '.join(names)}.".lstrip()
+        update = {"columns": columns, "rows": tuple(rows), "caption": caption}
+        return self.model_copy(update=update)
 
     @property
     def groups(self) -> dict[str, tuple[Row, ...]]:
