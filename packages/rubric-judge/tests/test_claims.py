@@ -509,3 +509,60 @@ def test_the_question_given_back_states_nothing() -> None:
         ClaimJudge().judge_now(task.judge_view(f"{claim.capitalize()}.")).scores["c"]
         > 0.5
     )
+
+
+@pytest.mark.parametrize(
+    ("claim", "right", "wrong"),
+    [
+        (
+            "the input need not be sorted",
+            "The input does not need to be sorted.",
+            "The input needs to be sorted.",
+        ),
+        (
+            "the input need not be sorted",
+            "Sorted input is not needed.",
+            "Sorted input is needed.",
+        ),
+        (
+            "the sum is used instead of the mean",
+            "It uses the sum in place of the mean.",
+            "The mean is used instead of the sum.",
+        ),
+        (
+            "rows are read rather than columns",
+            "Instead of columns, rows are read.",
+            "Instead of rows, columns are read.",
+        ),
+        (
+            "the array is contiguous in memory",
+            "In memory the array is contiguous.",
+            "The array is anything but contiguous in memory.",
+        ),
+    ],
+)
+def test_need_not_is_not_needed_and_what_takes_whose_place_is_told(
+    claim: str, right: str, wrong: str
+) -> None:
+    assert (scored(claim, right), scored(claim, wrong)) == (1, 0)
+
+
+@pytest.mark.parametrize("value", ["two-sided", "1-D", "w+", "2-point"])
+def test_a_value_of_several_words_is_held_with_quotes_and_without(value: str) -> None:
+    claim = f"by default `side` is '{value}'"
+
+    assert scored(claim, f"By default `side` is '{value}'.", value) == 1
+    assert scored(claim, "By default `side` is 'left-most'.", value) == 0
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        "all values in `a` are assumed to have one unit",
+        "`func` is a method of at least two variables",
+        "the fields are padded as the compiler would",
+        "it is the type of the array and of the accumulator in which elements are summed",
+    ],
+)
+def test_a_pair_alone_puts_no_sentence_out_of_order(claim: str) -> None:
+    assert scored(claim, f"{claim[0].upper()}{claim[1:]}.") == 1

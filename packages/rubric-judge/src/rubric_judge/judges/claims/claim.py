@@ -13,6 +13,8 @@ IDENTIFIER = re.compile(r"`([A-Za-z_][\w.]*)`")
 _CLAIM_PREFIX = re.compile(
     r"^(?:says|states|explains|notes|mentions|tells|names) that\s+", re.IGNORECASE
 )
+_SIGN = re.compile(r"[^\w\s]")
+"""What a value of several words holds, which is one word in quotes: two-sided, 'two-sided'."""
 _QUESTION_WORD_SHARE = 0.1
 """Share of its weight that a word of the question keeps in a claim."""
 _FEWEST_TELLING = 2
@@ -126,6 +128,11 @@ def _read_claim(
     required: list[tuple[tuple[Token, ...], ...]] = []
     for element in criterion.required_elements:
         alternatives = [tokens(option) for option in element.split("|")]
+        alternatives += [
+            quoted
+            for option in element.split("|")
+            if _SIGN.search(option) and len(quoted := tokens(f"'{option}'")) == 1
+        ]
         non_empty = tuple(option for option in alternatives if option)
         if non_empty:
             required.append(non_empty)

@@ -46,6 +46,8 @@ _WIDTH = 2.8
 """Number of √pairs that the evidence stays below that mean in one of 1,000 texts of prose."""
 _LEAST = -0.1
 """Evidence of a pair that terse prose of any length keeps."""
+_SURE = 0.4
+"""Evidence of a pair that the words of one sentence seldom have in random order."""
 _CLEAR = 0.4
 """Number of standard deviations for each √pairs by which an order is better than a random one."""
 _MOST_WORDS = 60
@@ -104,6 +106,15 @@ def is_random(orders: Sequence[Order]) -> bool:
         expected += mean
         variance += spread
     return evidence < expected + _CLEAR * math.sqrt(pairs * variance)
+
+
+def is_english(order: Order) -> bool:
+    """Tell whether words stand in an order that chance does not give, whatever one pair says.
+
+    Args:
+        order: one sentence.
+    """
+    return FIRST_WORD not in order.words and order.evidence >= _SURE * order.pairs
 
 
 def tells(first: str, second: str) -> bool:

@@ -1,7 +1,7 @@
 """Clauses of a text, with their words, denials, values and names."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 from rubric_judge.judges.claims import lexicon
@@ -41,6 +41,9 @@ _PHRASES = {
 }
 _PHRASE = re.compile(rf"\b(?:{'|'.join(_PHRASES)})\b", re.IGNORECASE)
 _LITERALS = frozenset({"True", "False", "None", "NaN", "nan", "inf", "infinity", "Inf"})
+_NEED = "need"
+"""The one verb that a denial behind it denies: what need not be is not needed."""
+_CONTRAST = "insteadof"
 _REACH = 7
 """Number of words that a denial reaches over."""
 _LATEX = re.compile(r"\\(?:text|mathrm|rm)\b|[{}$\\]")
@@ -65,6 +68,8 @@ class Token:
     literal: bool = False
     """Whether the word is a value without a paraphrase: a number, a string, True."""
 
+    replaced: bool = False
+    """Whether "instead of" stands before the word in its clause."""
     keys: frozenset[object] = frozenset()
     """Look-up keys; a word of the same meaning shares at least one."""
 
@@ -159,6 +164,7 @@ def tokens(text: str) -> tuple[Token, ...]:
     """Return the words and values of a clause, each marked where it is denied."""
     words: list[Token] = []
     reach = 0
+    contrast = 0
     text = _PHRASE.sub(lambda phrase: _PHRASES[phrase[0].lower()], plain(text))
     opening = ""
     end = 0
@@ -166,6 +172,8 @@ def tokens(text: str) -> tuple[Token, ...]:
         written = lexeme[0]
         lowered = written.lower()
         opening = opening or lowered
+        if "," in text[end : lexeme.start()]:
+            contrast = 0
         if opening in _OPENINGS and "," in text[end : lexeme.start()]:
             opening = lowered
             reach = 0
@@ -174,12 +182,21 @@ def tokens(text: str) -> tuple[Token, ...]:
             following = text[end : end + 6].lstrip()
             is_more = following.startswith("only")
             reach = 0 if is_more else _REACH
+            if words and words[-1].root == _NEED and not is_more:
+                words[-1] = replace(words[-1], denied=True)
+            words.append(Token(lowered, written, 0.0, denied=False))
+            continue
+        if lowered == _CONTRAST:
+            contrast = _REACH
             words.append(Token(lowered, written, 0.0, denied=False))
             continue
         if lowered in _CLAUSE_WORDS or lowered == "and":
             reach = 0
-        words.append(_token(lexeme, written, denied=reach > 0))
+            contrast = 0
+        token = _token(lexeme, written, denied=reach > 0)
+        words.append(replace(token, replaced=True) if contrast > 0 else token)
         reach -= 1
+        contrast -= 1
     return tuple(words)
 
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from rubric_judge.judges.claims.order import Order, is_random, read_order
+from rubric_judge.judges.claims.order import Order, is_english, is_random, read_order
 from rubric_judge.judges.claims.reading import Clause, tokens
 from rubric_judge.judges.lexical.polarity import disowns_the_rest, opens_by_disowning
 from rubric_judge.judges.lexical.scoring import echoes
@@ -121,7 +121,9 @@ def _is_bare(sentence: Sentence) -> bool:
 
 def _jumble(parts: Sequence[Sentence], order: Order) -> str:
     for part in parts:
-        if part.jumble:
+        # "and of", "of at" and "`a` must" are out of order by their pair alone.
+        is_pair = part.jumble == OUT_OF_ORDER
+        if part.jumble and not (is_pair and is_english(order)):
             return part.jumble
     return OUT_OF_ORDER if is_random([order]) else ""
 

@@ -17,6 +17,8 @@ _SUBJECT = 0.5
 """Least weight of the subject of a clause."""
 _DEFAULT = "default"
 """A parameter has one default, of whatever kind: default None contradicts default 3."""
+_NECESSITY = next(axis for axis, _ in lexicon.sides(stem("needed")))
+"""The scale of what is needed."""
 _TELLING = 0.25
 """Weight from which the denial of a word denies the claim."""
 
@@ -107,9 +109,22 @@ def contradiction(claim: Clause, said: Clause, matching: Match) -> str:
     return (
         _other_direction(claim, said)
         or _opposite_word(claim, said)
-        or _denied(_telling(matching, claim.divided | said.divided))
+        or _denied_otherwise(claim, said, matching)
+        or _other_replaced(matching)
         or other_value(claim, said)
     )
+
+
+def _denied_otherwise(claim: Clause, said: Clause, matching: Match) -> str:
+    if _is_needless(claim) and _is_needless(said):
+        return ""  # "need not be sorted", "sorted input is not needed"
+    return _denied(_telling(matching, claim.divided | said.divided))
+
+
+def _is_needless(clause: Clause) -> bool:
+    """Tell whether a clause says that something is not needed."""
+    sides, _ = clause.directions.get(_NECESSITY, ([], ""))
+    return set(sides) == {1}
 
 
 def _other_direction(claim: Clause, clause: Clause) -> str:
@@ -186,6 +201,17 @@ def _telling(
         if min(token.weight, said_token.weight) > _TELLING
         and divided.isdisjoint({token.root, said_token.root})
     )
+
+
+def _other_replaced(overlap: Match) -> str:
+    """Find two words of which a clause says that each stands in the place of the other."""
+    telling = _telling(overlap, frozenset())
+    for token, said_token in telling:
+        if said_token.replaced and not token.replaced:
+            for other, said_other in telling:
+                if other.replaced and not said_other.replaced:
+                    return f"“{other.text}” in the place of “{token.text}”"
+    return ""
 
 
 def _denied(pairs: tuple[tuple[Token, Token], ...]) -> str:
