@@ -2,6 +2,8 @@
 
 import asyncio
 from collections.abc import Callable
+from math import sqrt
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -29,6 +31,24 @@ def test_the_mean_of_equal_rewards_is_each_of_them_in_float32(
         summed += reward
 
     assert summed / np.float32(size) == group[0] == tied_reward(value)
+
+
+def _art(rewards: list[float]) -> list[float]:
+    """A step of one group in openpipe-art 0.5.18, whose packing divides by the mean size."""
+    mean = sum(rewards) / len(rewards)
+    deviation = sqrt(sum((reward - mean) ** 2 for reward in rewards) / len(rewards))
+    advantages = [(reward - mean) / (deviation + 1e-6) for reward in rewards]
+    size = fmean(map(abs, advantages))
+    return [advantage / (size or 1) for advantage in advantages]
+
+
+def test_equal_rewards_have_no_advantage_in_art() -> None:
+    def worst(change: Callable[[float], float]) -> float:
+        groups = [[change(value)] * size for value in VALUES for size in SIZES]
+        return max(max(map(abs, _art(group))) for group in groups)
+
+    assert worst(float) == pytest.approx(1)  # what it would be without
+    assert worst(tied_reward) == 0
 
 
 @given(st.floats(-8, 8))
