@@ -43,6 +43,7 @@ class RejectionReason(StrEnum):
     EXACT_DUPLICATE = "exact_duplicate"
     NEAR_DUPLICATE = "near_duplicate"
     SAME_NAME = "same_name"
+    NO_PROGRAM = "no_program"
     # analyse, synthesise, enrich
     NOT_AN_API_ENTRY = "not_an_api_entry"
     NO_SUMMARY = "no_summary"
@@ -211,10 +212,20 @@ def rejected(
     )
 
 
-ApiForm = Literal["function", "class", "method"]
+ApiForm = Literal["function", "class", "method", "options", "settings", "variables"]
+"""Form of an object of a package, or of the objects of a manual: command-line options, settings,
+environment variables."""
 
 _TITLE = re.compile(
     r"^# `(?P<name>\w+)`, a (?P<form>function|class|method) of (?P<owner>[\w.]+)$"
+)
+_MANUAL_TITLES: dict[ApiForm, str] = {
+    "options": "Command-line options",
+    "settings": "Settings",
+    "variables": "Environment variables",
+}
+_MANUAL_TITLE = re.compile(
+    rf"^# (?P<what>{'|'.join(_MANUAL_TITLES.values())}) of (?P<owner>.+)$"
 )
 _ITEM = re.compile(
     r"^- `(?P<name>[^`]*)`(?: \[(?P<kind>.*?)\])?(?:: (?P<description>.*))?$"
@@ -239,16 +250,16 @@ class ApiItem(Frozen):
 
 
 class ApiEntry(Frozen):
-    """One function, class or method, as its documentation describes it."""
+    """One function, class or method, or the settings of a program, as documentation has them."""
 
     qualified_name: str
-    """Dotted name: the owner (module or class), then the bare name."""
+    """Dotted name: the owner (module or class), then the bare name; of a manual, the program."""
     form: ApiForm = "function"
     """Form of the object."""
     summary: tuple[str, ...] = ()
     """Paragraphs before the first section."""
     parameters: tuple[ApiItem, ...] = ()
-    """Parameters in the documented order, one name each."""
+    """Parameters in the documented order, one name each; of a manual, the objects described."""
     returns: tuple[ApiItem, ...] = ()
     """Results."""
     yields: tuple[ApiItem, ...] = ()
@@ -259,8 +270,15 @@ class ApiEntry(Frozen):
     """Paragraphs of warnings, then notes."""
 
     @property
+    def is_of_manual(self) -> bool:
+        """Whether it holds options, settings or variables of a program."""
+        return self.form in _MANUAL_TITLES
+
+    @property
     def name(self) -> str:
         """The bare name."""
+        if self.is_of_manual:
+            return self.qualified_name
         return self.qualified_name.rpartition(".")[2]
 
     @property
@@ -277,6 +295,10 @@ class ApiEntry(Frozen):
 
     def rendered(self) -> str:
         """Return the entry as Markdown."""
+        if self.is_of_manual:
+            items = "\n".join(item.rendered() for item in self.parameters)
+            title = f"# {_MANUAL_TITLES[self.form]} of {self.name}"
+            return f"{title}\n\n{items}\n"
         blocks = [f"# `{self.name}`, a {self.form} of {self.owner}", *self.summary]
         for heading in ("Parameters", "Returns", "Yields", "Raises"):
             items = getattr(self, heading.lower())
@@ -293,7 +315,7 @@ def parse_entry(text: str) -> ApiEntry | None:
     blocks = text.strip().split("\n\n")
     title = _TITLE.match(blocks[0])
     if title is None:
-        return None
+        return _parse_manual(blocks)
     sections: defaultdict[str, list[str]] = defaultdict(list)
     current = ""
     for block in blocks[1:]:
@@ -310,6 +332,19 @@ def parse_entry(text: str) -> ApiEntry | None:
         yields=_parse_items(sections["Yields"]),
         raises=_parse_items(sections["Raises"]),
         notes=tuple(sections["Notes"]),
+    )
+
+
+def _parse_manual(blocks: list[str]) -> ApiEntry | None:
+    """Read back the objects of a manual; None where the text has another layout."""
+    title = _MANUAL_TITLE.match(blocks[0])
+    if title is None:
+        return None
+    forms: dict[str, ApiForm] = {what: form for form, what in _MANUAL_TITLES.items()}
+    return ApiEntry(
+        qualified_name=title["owner"],
+        form=forms[title["what"]],
+        parameters=_parse_items(blocks[1:]),
     )
 
 

@@ -50,6 +50,10 @@ _REMEDY: dict[str, str] = {
     RejectionReason.MISSING_EXTRA: (
         "run the command that rejected.jsonl gives for these files"
     ),
+    RejectionReason.NO_PROGRAM: (
+        "put a conf.py, mkdocs.yml or pyproject.toml with the project's name beside the pages, "
+        "or write `.. program::` before options"
+    ),
     RejectionReason.OTHER_LANGUAGE: (
         "add the language to collect.languages in the --config file"
     ),

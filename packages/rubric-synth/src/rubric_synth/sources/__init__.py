@@ -11,6 +11,8 @@ from rubric_synth.errors import SourceError
 from rubric_synth.sources import raw_text, records
 from rubric_synth.sources.cleaning.markup import document_title
 from rubric_synth.sources.conversion import PANDOC_FORMATS, Converter
+from rubric_synth.sources.objects.manpage import is_manual
+from rubric_synth.sources.objects.reading import ManualReader
 from rubric_synth.sources.package import read_package
 from rubric_synth.sources.raw_text import NotTextError, SourceFile, printable
 
@@ -98,17 +100,19 @@ def _documents(
 ) -> Found:
     reader = records.RecordReader(config)
     with closing(Converter(config)) as converter:
+        manuals = ManualReader(converter, 8 * config.max_document_bytes)
         for file, error in files:
             if error is not None:
                 yield error.rejection(file.source)
             else:
-                yield from _read(file, reader, converter)
+                yield from _read(file, reader, converter, manuals)
 
 
 def _read(
     file: SourceFile,
     reader: records.RecordReader,
     converter: Converter,
+    manuals: ManualReader,
 ) -> Found:
     """Yield the documents of a file, by the end of its name."""
     name = file.path.name.lower()
@@ -127,6 +131,8 @@ def _read(
             yield _one_document(file, converter, reader.most)
         except NotTextError as error:
             yield error.rejection(file.source)
+        else:
+            yield from manuals.documents(file)
 
 
 def _one_document(
@@ -143,6 +149,8 @@ def _one_document(
     }
     if suffix in convert:
         return convert[suffix](file)
+    if is_manual(file.path.name.lower()):
+        return converter.manual_page(file)
     if suffix not in _TEXT_SUFFIXES:
         raise NotTextError(
             RejectionReason.UNSUPPORTED_TYPE, printable(suffix) or "no suffix"

@@ -14,7 +14,7 @@ import sys
 import tempfile
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -27,6 +27,8 @@ from rubric_synth.sources.cleaning.columns import Piece, reading_order
 from rubric_synth.sources.cleaning.pages import pages_to_markdown
 from rubric_synth.sources.cleaning.scripts import plain_scripts, with_script_tags
 from rubric_synth.sources.latex import plain_latex
+from rubric_synth.sources.objects import manpage
+from rubric_synth.sources.objects.syntax import one_line
 from rubric_synth.sources.raw_text import NotTextError, SourceFile
 from rubric_synth.tables import phrase
 
@@ -165,15 +167,12 @@ PANDOC_FORMATS = {
 """Format of a file as pandoc calls it, by the end of its name."""
 
 _NOT_PARSED = frozenset({63, 64, 91, 92, 93})  # exit statuses of pandoc
-_ARGUMENTS = (
-    "--sandbox",
+_ARGUMENTS = ("--sandbox", "--wrap=none", "+RTS", "-M1g", "-RTS")
+_AS_PROSE = (
     f"--lua-filter={Path(__file__).with_name('pandoc_filter.lua')}",
     "--to=commonmark+pipe_tables",
-    "--wrap=none",
-    "+RTS",
-    "-M1g",
-    "-RTS",
 )
+_AS_BLOCKS = ("--to=json",)
 _HEAP_EXHAUSTED = 251  # exit status of pandoc's run-time system
 # Directives and options that read other files: pandoc is not allowed to, and ends there.
 _OTHER_FILES = phrase("other_files", re.MULTILINE)
@@ -285,6 +284,47 @@ class Converter:
         )
         return self._document(file, markdown, "")
 
+    def manual_page(self, file: SourceFile) -> Document:
+        """Return the text of a manual page of Unix.
+
+        Raises:
+            NotTextError: It cannot be read, or not within bounds, or is no manual page, or pandoc
+                is not installed.
+        """
+        text = manpage.manual_text(file, most=self._most_markup)
+        page = manpage.page_of(text)
+        markdown = _pandoc(
+            text.encode(errors="replace"),
+            page.format,
+            most=self._most_markup,
+            timeout_s=self._timeout_s,
+        )
+        return self._document(file, markdown, f"{page.name}({page.section})")
+
+    def blocks(self, text: str, kind: str) -> tuple[str, list[dict[str, Any]]]:
+        """Return the title that pandoc reads in a text, "" for none, and its blocks.
+
+        Args:
+            text: The text of a file.
+            kind: Its format as pandoc calls it.
+
+        Raises:
+            NotTextError: It cannot be read, or not within bounds, or pandoc is not installed.
+        """
+        answer = _pandoc(
+            text.encode(errors="replace"),
+            kind,
+            most=self._most_markup,
+            timeout_s=self._timeout_s,
+            to=_AS_BLOCKS,
+        )
+        content: dict[str, Any] = json.loads(answer)
+        title: dict[str, Any] = content["meta"].get("title", {})
+        blocks: list[dict[str, Any]] = content["blocks"]
+        if title.get("t") != "MetaInlines":
+            return "", blocks
+        return one_line(title["c"]), blocks
+
     def _document(
         self,
         file: SourceFile,
@@ -327,6 +367,7 @@ def _pandoc(
     *,
     most: int,
     timeout_s: int,
+    to: Sequence[str] = _AS_PROSE,
 ) -> str:
     """Convert markup in a process that is bounded in time, memory and output."""
     options = f"--from={kind}", f"--metadata=rubric-synth-format:{kind}"
@@ -334,7 +375,7 @@ def _pandoc(
         source.write(data)
         source.seek(0)
         process = subprocess.Popen(  # noqa: S603 - the program of a wheel, and our own arguments
-            [pandoc_program(), *_ARGUMENTS, *options],
+            [pandoc_program(), *_ARGUMENTS, *to, *options],
             stdin=source,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,  # its messages hold text of the file

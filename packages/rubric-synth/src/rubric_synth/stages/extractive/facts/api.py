@@ -15,6 +15,7 @@ from rubric_synth.stages.extractive.corpus_terms import CorpusTerms
 from rubric_synth.stages.extractive.facts import (
     conditions,
     gate,
+    objects,
     parameters,
     parsing,
     prose,
@@ -54,6 +55,7 @@ def api_facts(entry: ApiEntry, terms: CorpusTerms | None = None) -> list[Fact]:
         entry: The entry.
         terms: Words of its collection; None where no other page is known.
     """
+    text = entry.rendered()
     entry = tidying.tidied(entry)
     spelling = tidying.Spelling(entry, terms)
     items = {f"`{item.name}`": item for item in entry.parameters}
@@ -62,12 +64,16 @@ def api_facts(entry: ApiEntry, terms: CorpusTerms | None = None) -> list[Fact]:
         if spelling.has_slip(raw_fact.sentence):
             continue
         fact = soundness.repaired(raw_fact, entry)
+        if entry.is_of_manual:
+            fact = objects.with_plain_program(fact, entry.name, text)
         first_topic = fact.topic.partition(" and ")[0]
         first_topic = first_topic.partition(",")[0]
         item = items.get(first_topic)
         if not _is_sound(fact, entry, item):
             continue
         if _is_common(fact, item, terms):
+            continue
+        if entry.is_of_manual and not objects.is_sound(fact, text):
             continue
         sound.append(fact)
     distinct: list[Fact] = []

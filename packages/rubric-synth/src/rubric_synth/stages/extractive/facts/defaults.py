@@ -11,6 +11,7 @@ from rubric_synth.stages.extractive.facts.fact import Fact
 from rubric_synth.tables import patterns
 
 _PATTERNS = patterns("parameters")
+_OBJECTS = patterns("objects")
 _VALUE = _PATTERNS["value"].pattern
 _NO_NAMES = (
     "this",
@@ -45,10 +46,14 @@ def value_of(default: str) -> str:
     return same.get(default, default.strip("'\""))
 
 
-def default_of(item: ApiItem) -> str:
+def default_of(item: ApiItem, *, takes_words: bool = False) -> str:
     """Return the default of a parameter as documented, where it is a plain value; "" elsewhere.
 
     Nothing where the documentation names two, or one that holds in some cases only.
+
+    Args:
+        item: The parameter.
+        takes_words: Whether a word in code marks is a value too: "Default: `info`."
     """
     has_keys = "dict" in item.kind or item.name.endswith(("kwargs", "kwds", "options"))
     values: list[str] = []
@@ -62,7 +67,8 @@ def default_of(item: ApiItem) -> str:
                 if _is_of_a_case(text, match, item.name):
                     continue
                 value = match["v"].strip("`").rstrip(".,;")
-                if not _PATTERNS["literal"].match(value):
+                is_word = takes_words and _is_word(text, match)
+                if not is_word and not _PATTERNS["literal"].match(value):
                     continue
                 if _PATTERNS["default_if"].match(text[match.end("v") :]):
                     return ""
@@ -80,6 +86,13 @@ def default_of(item: ApiItem) -> str:
         return ""
     distinct = {_as_number(value.strip("'\"")) for value in (*values, *others)}
     return values[0] if len(distinct) == 1 else ""
+
+
+def _is_word(text: str, default: re.Match[str]) -> bool:
+    """Tell whether a default is one value in code marks that ends its sentence."""
+    value = _OBJECTS["word_in_marks"].fullmatch(default["v"])
+    ends = _OBJECTS["sentence_end"].match(text[default.end("v") :])
+    return value is not None and ends is not None
 
 
 def _is_of_a_case(text: str, default: re.Match[str], name: str) -> bool:

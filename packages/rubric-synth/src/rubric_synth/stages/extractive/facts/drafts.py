@@ -15,6 +15,8 @@ from rubric_synth.stages.stages import CriterionDraft, Draft
 
 _FEWEST = 4
 """Fewest facts that a question about a page asks for."""
+_MEANINGS = 2
+"""Fewest of them that are no defaults, where the page is of a manual."""
 
 
 def api_fact_drafts(
@@ -50,7 +52,7 @@ def api_fact_drafts(
     drafts: list[Draft] = []
     while len(drafts) < most:
         facts = api.chosen(left, notes)
-        if not _are_enough(facts):
+        if not _are_enough(facts, _MEANINGS if entry.is_of_manual else 1):
             break
         draft = Draft(
             question=questions.question_of(entry, facts),
@@ -76,10 +78,10 @@ def api_fact_drafts(
     return drafts
 
 
-def _are_enough(facts: Sequence[Fact]) -> bool:
+def _are_enough(facts: Sequence[Fact], fewest_meanings: int = 1) -> bool:
     """Tell whether facts make a question, which asks for more than defaults."""
-    kinds = {fact.kind for fact in facts}
-    return len(facts) >= _FEWEST and kinds != {CriterionKind.DEFAULT}
+    meanings = sum(fact.kind != CriterionKind.DEFAULT for fact in facts)
+    return len(facts) >= _FEWEST and meanings >= fewest_meanings
 
 
 def prose_fact_draft(

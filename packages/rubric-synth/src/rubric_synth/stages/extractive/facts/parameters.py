@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from rubric_core import CriterionKind
 from rubric_synth import language
 from rubric_synth.document import ApiEntry, ApiItem
-from rubric_synth.stages.extractive.facts import defaults, typed, wording
+from rubric_synth.stages.extractive.facts import defaults, objects, typed, wording
 from rubric_synth.stages.extractive.facts.conditions import (
     Frame,
     condition_frame,
@@ -42,13 +42,15 @@ def frames_of(
     is_choice = _PATTERNS["choice"].match(item.description) is not None
     frame: Frame | None = None
     if not is_choice and re.match(limit, meaning) is None:
-        frame = _meaning(topic, meaning, len(items) > 1, proper)
+        frame = _meaning_frame(topic, meaning, entry, len(items) > 1, proper)
     own = wording.own_stems(*(parameter.name for parameter in items), entry.name)
     if frame is not None and wording.defines(frame.fact.sentence, own):
         yield frame
     if len(items) > 1:
         return
     further: list[Frame] = []
+    if entry.is_of_manual:
+        sentences = [objects.with_name(text, item.name) for text in sentences]
     for sentence in sentences if frame is None else sentences[1:]:
         candidate = _further_frame(item, topic, sentence, entry.name, names)
         if candidate is None:
@@ -65,9 +67,27 @@ def frames_of(
         ]
     first = sentences[0] if sentences else ""
     is_first = item == entry.parameters[0]
-    yield from defaults.default_frames(item, topic, first)
+    if entry.is_of_manual:
+        yield from objects.default_frames(item, topic)
+    else:
+        yield from defaults.default_frames(item, topic, first)
     yield from _values(item, topic, is_first=is_first)
     yield from further
+
+
+def _meaning_frame(
+    topic: str,
+    meaning: str,
+    entry: ApiEntry,
+    is_several: bool,  # noqa: FBT001 - private
+    proper: frozenset[str],
+) -> Frame | None:
+    """Return what a parameter means; an object of a manual may do something instead."""
+    if not entry.is_of_manual:
+        return _meaning(topic, meaning, is_several, proper)
+    meaning = objects.without_subject(meaning)
+    frame = objects.purpose_frame(topic, meaning)
+    return frame or _meaning(topic, meaning, is_several, proper)
 
 
 def _description(

@@ -16,6 +16,8 @@ def question_of(entry: ApiEntry, facts: Sequence[Fact]) -> str:
         entry: The entry.
         facts: Facts that criteria are made of.
     """
+    if entry.is_of_manual:
+        return _of_manual(entry, facts)
     form = "" if entry.form == "function" else f"the {entry.form} "
     link = "of" if entry.form == "method" else "from"
     described = f"{form}`{entry.name}` {link} {entry.owner}"
@@ -39,6 +41,23 @@ def question_of(entry: ApiEntry, facts: Sequence[Fact]) -> str:
     return " ".join(f"{part}?" for part in parts)
 
 
+def _of_manual(entry: ApiEntry, facts: Sequence[Fact]) -> str:
+    """Ask for facts of options, settings or variables, whose program comes first."""
+    asks = list(_asks_about_parameters(facts))
+    for fact in facts:
+        if fact.kind not in _JOINT_KINDS and fact.question not in asks:
+            asks.append(fact.question)
+    first, *others = asks
+    lead = f"Among the {_OBJECTS[entry.form]} of {entry.name}"
+    parts = [f"{lead}, {first}", *map(language.capital_first, others)]
+    return " ".join(f"{part}?" for part in parts)
+
+
+_OBJECTS = {
+    "options": "command-line options",
+    "settings": "settings",
+    "variables": "environment variables",
+}
 _JOINT_KINDS = {
     CriterionKind.DEFINITION: ("what does {} mean", "what do {} mean"),
     CriterionKind.DEFAULT: ("what is the default of {}", "what are the defaults of {}"),

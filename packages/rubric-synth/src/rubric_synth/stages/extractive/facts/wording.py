@@ -33,11 +33,12 @@ def third_person(verb: str) -> str:
     return f"{verb}s"
 
 
-def as_predicate(text: str) -> str:
+def as_predicate(text: str, more: frozenset[str] = frozenset()) -> str:
     """Return a text that begins with a verb as a predicate in the third person; "" for any other.
 
     Args:
         text: "Compute and plot the spectrum", "Computes …", "Efficiently compute …".
+        more: Verbs beside those of functions, in their base form.
     """
     words = text.split()
     if len(words) <= 1:
@@ -45,7 +46,7 @@ def as_predicate(text: str) -> str:
     place = 1 if _is_adverb(words[0].lower()) else 0
     if len(words) < place + 2:
         return ""
-    verbs = phrases.VERBS | _MORE_VERBS
+    verbs = phrases.VERBS | _MORE_VERBS | more
     first_verb = words[place]
     verb = phrases.base_form(first_verb.lower().rstrip(","), verbs)
     if not verb or _is_adverb(verb):

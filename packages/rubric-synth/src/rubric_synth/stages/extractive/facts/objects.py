@@ -1,0 +1,149 @@
+"""Facts of options, settings and variables of a manual: what each does, and its default."""
+
+import re
+from collections.abc import Iterator
+
+from rubric_core import CriterionKind
+from rubric_synth.document import ApiItem
+from rubric_synth.stages.extractive.facts import conditions, defaults, wording
+from rubric_synth.stages.extractive.facts.conditions import Frame
+from rubric_synth.stages.extractive.facts.fact import Fact
+from rubric_synth.tables import patterns, word_sets
+
+_PATTERNS = patterns("objects")
+_PARAMETERS = patterns("parameters")
+_CODE = re.compile(r"`[^`]*`")
+_PLACEHOLDER = re.compile("`[A-Z]`")
+_WORDS = word_sets("facts", "objects")
+_VERBS = _WORDS["verbs"]
+_NOUNS = _WORDS["nouns"]
+_BEHIND_NOUNS = _WORDS["behind_nouns"]
+
+
+def without_subject(sentence: str) -> str:
+    """Return a first sentence without the words for its object: "This option skips …".
+
+    Args:
+        sentence: The sentence.
+    """
+    return _PATTERNS["this_object"].sub("", sentence)
+
+
+def purpose_frame(topic: str, sentence: str) -> Frame | None:
+    """Return what an object does, where its description begins with a verb; None elsewhere.
+
+    Args:
+        topic: Its name in code marks.
+        sentence: The first sentence, such as "Skip files that are newer on the receiver".
+    """
+    if not wording.is_readable(sentence) or conditions.is_pointing(sentence):
+        return None
+    first, second = sentence.split()[:2]
+    if first.lower() in _NOUNS and second in _BEHIND_NOUNS:
+        return None  # "Prefix to use", "Limit of"
+    predicate = wording.as_predicate(sentence, _VERBS)
+    if not predicate:
+        return None
+    fact = Fact(
+        CriterionKind.DEFINITION,
+        f"{topic} {predicate}.",
+        topic,
+        question=f"the meaning of {topic}",
+    )
+    return Frame(fact, conditions.probe(fact.sentence))
+
+
+def with_name(sentence: str, name: str) -> str:
+    """Return a sentence whose condition names its object: "If true, …" says of what.
+
+    Args:
+        sentence: A sentence of its description.
+        name: Its name.
+    """
+    match = _PATTERNS["condition"].match(sentence)
+    if match is None:
+        return sentence
+    return f"If {name} is {match['what']}, {match['rest']}"
+
+
+def is_sound(fact: Fact, text: str) -> bool:
+    """Tell whether a fact is about its object, its code as the page writes it.
+
+    Args:
+        fact: A fact.
+        text: The entry that it was read from.
+    """
+    codes = _CODE.findall(fact.sentence)
+    if any(code[1:-1] not in text for code in codes):
+        return False
+    if any(_PLACEHOLDER.fullmatch(code) for code in codes):
+        return False
+    if fact.kind == CriterionKind.CONDITION:
+        return fact.sentence.startswith(f"If {fact.topic} ")
+    is_option = fact.topic.startswith("`-")
+    return not (is_option and fact.sentence.startswith(f"{fact.topic} holds "))
+
+
+def with_plain_program(fact: Fact, program: str, text: str) -> Fact:
+    """Return a fact whose program stands in code marks only where its page has it so.
+
+    Args:
+        fact: A fact.
+        program: Name of the program.
+        text: The entry that it was read from.
+    """
+    marked = f"`{program}`"
+    if marked in text:
+        return fact
+    return fact._replace(sentence=fact.sentence.replace(marked, program))
+
+
+def default_frames(item: ApiItem, topic: str) -> Iterator[Frame]:
+    """Yield the default of an object, where its text states one value.
+
+    Args:
+        item: The object.
+        topic: Its name in code marks.
+    """
+    default = defaults.default_of(item, takes_words=True)
+    bare = default.strip("'\"")
+    # A sign alone cannot be found in an answer.
+    if re.search(r"\w", bare) is None or _PATTERNS["no_value"].fullmatch(bare):
+        return
+    unit = _unit_of(default, item.description)
+    if unit is None:
+        return
+    value = f"`{bare}`"
+    if default[0] in "'\"":
+        value = f"'{bare}'"
+    elif _PARAMETERS["literal"].match(default):
+        value = f"{bare}{unit}"
+    fact = Fact(
+        CriterionKind.DEFAULT,
+        f"By default {topic} is {value}.",
+        topic,
+        (defaults.value_of(default),),
+        question=f"the default of {topic}",
+    )
+    yield Frame(fact, "")
+
+
+def _unit_of(default: str, text: str) -> str | None:
+    """Return the unit behind a default, "" for none; None where more than a unit follows.
+
+    Args:
+        default: The value, as the text writes it.
+        text: The description that states it.
+    """
+    unit = ""
+    places = re.finditer(
+        rf"(?i)\bdefault[^.]*?(?<![\w.]){re.escape(default)}(?!\w)", text
+    )
+    for place in places:
+        after = text[place.end() :]
+        match = _PATTERNS["unit"].match(after)
+        if match is not None:
+            unit = f" {match['unit']}"
+        elif _PATTERNS["default_goes_on"].match(after):
+            return None
+    return unit

@@ -1,0 +1,316 @@
+"""Objects that manuals describe: settings, options and variables, read by the real pandoc."""
+
+from __future__ import annotations
+
+import gzip
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rubric_synth import Document
+from rubric_synth.document import ApiEntry, parse_entry
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+_SETTINGS = """
+Configuration
+=============
+
+.. py:data:: QUEUE_LIMIT
+
+    The most boats that wait for it. Use :data:`GATE` to close it.
+
+    .. code-block:: python
+
+        QUEUE_LIMIT = 3
+
+    Default: ``12``
+
+.. confval:: gate_colour
+   :type: ``str``
+   :default: ``'green'``
+
+   The colour of the signal at the gate. It is one of::
+
+       red
+       green
+
+.. envvar:: LOCK_HOME
+
+   Name the folder that the log is kept in.
+
+.. confval:: old_gate
+
+   .. deprecated:: 2.0
+
+   The colour that the gate had.
+
+.. setting:: WATER_MARK
+
+``WATER_MARK``
+--------------
+
+Default: ``False``
+
+Whether the level is painted on the wall.
+
+``TIDE``
+~~~~~~~~
+
+Default: ``4``
+
+A key of the setting above.
+
+.. program:: lock open
+
+.. option:: -f, --force <n>
+
+   Open the gate at any level of the water.
+"""
+
+
+def _entries(found: list[object]) -> list[ApiEntry]:
+    documents = [item for item in found if isinstance(item, Document)]
+    entries = [parse_entry(item.text) for item in documents if item.kind == "api"]
+    return [entry for entry in entries if entry is not None]
+
+
+def _described(found: list[object]) -> dict[str, tuple[str, str, str]]:
+    """Return program, type and text of each object by its name."""
+    return {
+        item.name: (entry.name, item.kind, item.description)
+        for entry in _entries(found)
+        for item in entry.parameters
+    }
+
+
+def test_directives_of_sphinx_describe_objects(
+    tmp_path: Path, read: Callable[..., list[object]]
+) -> None:
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    (docs / "conf.py").write_text('name = "Canal"\nproject = name\n')
+    (docs / "settings.rst").write_text(_SETTINGS)
+
+    described = _described(read(docs))
+
+    assert described == {
+        "QUEUE_LIMIT": (
+            "Canal",
+            "",
+            "The most boats that wait for it. Use `GATE` to close it. Default: `12`.",
+        ),
+        "gate_colour": (
+            "Canal",
+            "str",
+            "The colour of the signal at the gate. Default: `'green'`.",
+        ),
+        "LOCK_HOME": ("Canal", "", "Name the folder that the log is kept in."),
+        "WATER_MARK": (
+            "Canal",
+            "",
+            "Whether the level is painted on the wall. Default: `False`.",
+        ),
+        "--force": ("lock open", "", "Open the gate at any level of the water."),
+    }
+
+
+def test_a_manual_without_a_project_gives_the_reason(
+    tmp_path: Path,
+    read: Callable[..., list[object]],
+    reasons: Callable[..., dict[str, str]],
+) -> None:
+    docs = tmp_path / "some" / "docs"
+    docs.mkdir(parents=True)
+    (docs / "settings.rst").write_text(_SETTINGS)
+
+    assert _described(read(docs)).keys() == {"--force"}
+    assert reasons(docs)["docs/settings.rst#objects"] == "no_program"
+
+
+def test_options_of_another_command_have_no_owner(
+    tmp_path: Path, read: Callable[..., list[object]]
+) -> None:
+    (tmp_path / "pyproject.toml").write_text('[project]\nname = "canal"\n')
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    text = "{title}\n=========\n\n.. option:: --{name}\n\n   Close both gates of the lock.\n"
+    (docs / "tool.rst").write_text(text.format(title="The lockgen", name="all"))
+    (docs / "own.rst").write_text(text.format(title="The canal", name="both"))
+
+    assert {name: item[0] for name, item in _described(read(docs)).items()} == {
+        "--both": "canal"
+    }
+
+
+_MARKDOWN = """
+# Settings
+
+## Gates
+
+### `gate_width`
+
+The width of the gate in metres.
+
+**Default**: `7`
+
+**Type**: `int`
+
+### `lock.py`
+
+The file with the default gate.
+
+## Command line options
+
+* `--depth <m>` - Set the depth of the water. **Default:** *'low'*.
+* `--quiet`: Leave out the bell.
+
+## Environment variables
+
+| Variable | Default | Description |
+|---|---|---|
+| `CANAL_LOG` | `info` | The level of the log |
+| `CANAL_PORT` | `80` | The port of the lock keeper |
+| `CANAL_USER` | | The name of the lock keeper |
+"""
+
+
+def test_headings_lists_and_tables_of_markdown_describe_objects(
+    tmp_path: Path, read: Callable[..., list[object]]
+) -> None:
+    (tmp_path / "mkdocs.yml").write_text("site_name: Canal\ntheme: !!python/name:x\n")
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    (docs / "settings.md").write_text(_MARKDOWN)
+
+    entries = _entries(read(docs))
+
+    assert [(entry.form, entry.name) for entry in entries] == [
+        ("settings", "Canal"),
+        ("options", "Canal"),
+        ("variables", "Canal"),
+    ]
+    assert [[item.description for item in entry.parameters] for entry in entries] == [
+        ["The width of the gate in metres. Default: `7`."],
+        ["Set the depth of the water. Default: `low`.", "Leave out the bell."],
+        [
+            "The level of the log. Default: `info`.",
+            "The port of the lock keeper. Default: `80`.",
+            "The name of the lock keeper.",
+        ],
+    ]
+
+
+_MANUAL = r""".TH LOCK 1 "2026"
+.SH NAME
+lock \- open and close the gates
+.SH OPTIONS
+.TP
+\fB\-w\fR, \fB\-\-wait\fR=\fISECONDS\fR
+Wait before the gate opens.
+The default is 10 seconds.
+.TP
+.B \-q
+Leave out the bell, as \fB\-\-wait\fR does.
+.SH ENVIRONMENT
+.TP
+.B LOCK_LOG
+The file of the log.
+.TP
+.B LOCK_USER
+The keeper of the lock.
+.TP
+.B LOCK_PORT
+The port of the keeper.
+"""
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_manual_page_of_unix_is_a_document_with_its_options(
+    tmp_path: Path, read: Callable[..., list[object]], *, packed: bool
+) -> None:
+    data = _MANUAL.encode()
+    name = "lock.1.gz" if packed else "lock.1"
+    (tmp_path / name).write_bytes(gzip.compress(data) if packed else data)
+
+    found = read(tmp_path)
+
+    prose, *_ = [item for item in found if isinstance(item, Document)]
+    assert (prose.title, prose.kind) == ("LOCK(1)", "prose")
+    assert _described(found) == {
+        "--wait": (
+            "lock",
+            "",
+            "Wait before the gate opens. The default is 10 seconds.",
+        ),
+        "-q": ("lock", "", "Leave out the bell, as `--wait` does."),
+        "LOCK_LOG": ("lock", "", "The file of the log."),
+        "LOCK_USER": ("lock", "", "The keeper of the lock."),
+        "LOCK_PORT": ("lock", "", "The port of the keeper."),
+    }
+
+
+def test_a_manual_page_that_names_two_commands_has_no_owner(
+    tmp_path: Path, reasons: Callable[..., dict[str, str]]
+) -> None:
+    (tmp_path / "lock.1").write_text(_MANUAL.replace("lock \\-", "lock, unlock \\-"))
+    (tmp_path / "libgate.so.1").write_text("no manual")
+
+    assert {
+        name.rpartition("/")[2]: reason for name, reason in reasons(tmp_path).items()
+    } == {
+        "lock.1#objects": "no_program",
+        "libgate.so.1": "unsupported_type",
+    }
+
+
+_HTML = """<html><head><title>Options &#8212; Canal 2.1 documentation</title></head><body><main>
+<h1>Command line options</h1>
+<dl class="std option"><dt class="sig sig-object std" id="w">
+<span class="sig-name descname"><span class="pre">--wait</span></span>
+<span class="sig-prename descclassname"> <span class="pre">&lt;s&gt;</span></span>
+<a class="headerlink" href="#w">¶</a></dt>
+<dd><p>Wait before the gate opens.</p></dd></dl></main></body></html>"""
+
+
+def test_objects_of_html_that_sphinx_wrote(
+    tmp_path: Path, read: Callable[..., list[object]]
+) -> None:
+    (tmp_path / "options.html").write_text(_HTML)
+
+    described = _described(read(tmp_path))
+
+    assert described == {"--wait": ("Canal", "", "Wait before the gate opens.")}
+
+
+def test_a_name_described_in_two_ways_is_left_out(
+    tmp_path: Path, read: Callable[..., list[object]]
+) -> None:
+    (tmp_path / "conf.py").write_text('project = "Canal"')
+    confval = "Settings\n========\n\n" + "".join(
+        f".. confval:: {name}\n\n   {text}\n\n"
+        for name, text in (
+            ("owner", "The owner of the upper lock."),
+            ("owner", "The owner of the lower lock."),
+            ("width", "The width of the gate."),
+        )
+    )
+    (tmp_path / "settings.rst").write_text(confval)
+
+    assert _described(read(tmp_path)).keys() == {"width"}
+
+
+def test_plain_pages_have_no_objects(
+    tmp_path: Path, read: Callable[..., list[object]]
+) -> None:
+    (tmp_path / "conf.py").write_text('project = "Canal"')
+    (tmp_path / "page.rst").write_text(
+        "Gates\n=====\n\n``gate``\n------\n\nThe default gate is red: it is `--old`.\n"
+    )
+    (tmp_path / "plain.txt").write_text("Options\n\n--wait  Wait for the boat.\n")
+
+    found = [item for item in read(tmp_path) if isinstance(item, Document)]
+
+    assert [item.kind for item in found] == ["prose", "prose"]
