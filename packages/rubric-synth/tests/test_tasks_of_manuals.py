@@ -48,6 +48,10 @@ def test_an_entry_of_a_manual_is_read_back(form: ApiForm, name: str) -> None:
             "`--x` is the prefix to put before the name of a boat.",
         ),
         (
+            "With this option, old boats are painted before the lock opens.",
+            "If `--x` is given, old boats are painted before the lock opens.",
+        ),
+        (
             "If given, the lower gate stays closed.",
             "If `--x` is given, the lower gate stays closed.",
         ),

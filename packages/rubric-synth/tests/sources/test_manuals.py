@@ -272,7 +272,13 @@ _HTML = """<html><head><title>Options &#8212; Canal 2.1 documentation</title></h
 <span class="sig-name descname"><span class="pre">--wait</span></span>
 <span class="sig-prename descclassname"> <span class="pre">&lt;s&gt;</span></span>
 <a class="headerlink" href="#w">¶</a></dt>
-<dd><p>Wait before the gate opens.</p></dd></dl></main></body></html>"""
+<dd><p>Wait before the gate opens.</p></dd></dl>
+<h1>Settings</h1><dl class="py data"><dt class="sig sig-object py" id="G"><span class="sig-name
+descname"><span class="pre">GATE</span></span></dt><dd><p>The name of the gate.</p><p>Default: <code
+class="docutils literal notranslate"><span class="pre">'north'</span></code></p></dd></dl>
+<dl class="py function"><dt class="sig sig-object py"><span class="sig-name descname"><span
+class="pre">open_gate</span></span><span class="sig-paren">(</span>)</dt><dd><p>Open it.</p></dd>
+</dl></main></body></html>"""
 
 
 def test_objects_of_html_that_sphinx_wrote(
@@ -282,7 +288,10 @@ def test_objects_of_html_that_sphinx_wrote(
 
     described = _described(read(tmp_path))
 
-    assert described == {"--wait": ("Canal", "", "Wait before the gate opens.")}
+    assert described == {
+        "--wait": ("Canal", "", "Wait before the gate opens."),
+        "GATE": ("Canal", "", "The name of the gate. Default: `'north'`."),
+    }
 
 
 def test_a_name_described_in_two_ways_is_left_out(

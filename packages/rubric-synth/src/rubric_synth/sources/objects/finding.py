@@ -162,10 +162,14 @@ class Finder:
         """Yield the objects of a list of definitions: of man pages, Sphinx's HTML, Markdown."""
         known: list[Described] = []
         for term, bodies in items:
-            title = _signature(term) or one_line(term)
+            signature = _signature(term)
+            title = signature or one_line(term)
             name = option_name(title) or setting_name(title)
             is_name = title.startswith(("`", "-")) or is_code_name(name)
             kind = None
+            if signature:
+                fewest = 1
+                is_name = "(" not in one_line(term)  # no function
             if name and (is_name or self._has_plain_names):
                 kind = self._kind_of(name)
             blocks = [block for body in bodies for block in body]

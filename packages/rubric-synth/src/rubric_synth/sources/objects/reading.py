@@ -27,6 +27,7 @@ _FORMATS = {
     ".htm": "html",
     ".xhtml": "html",
 }
+_SPAN_IN_CODE = re.compile(r"<span class=\"pre\">([^<>]*)</span>")
 _TITLE = re.compile(r"<title[^>]{0,200}>(.{0,2000}?)</title", re.DOTALL | re.IGNORECASE)
 
 
@@ -108,6 +109,7 @@ class ManualReader:
             name = title_program(_title_of(text))
             if not name and "sig-name" not in text:
                 return [], ""  # no page of a manual that Sphinx wrote
+            text = _SPAN_IN_CODE.sub(r"\1", text)  # within it, pandoc sees no code
         else:
             name = self._programs.program_of(file)
         title, blocks = self._converter.blocks(text, kind)

@@ -60,6 +60,9 @@ def with_name(sentence: str, name: str) -> str:
         sentence: A sentence of its description.
         name: Its name.
     """
+    match = _PATTERNS["with_object"].match(sentence)
+    if match is not None:
+        return f"If {name} is given, {match['rest']}"
     match = _PATTERNS["condition"].match(sentence)
     if match is None:
         return sentence
