@@ -7,6 +7,7 @@ import pytest
 
 from rubric_eval import ComparisonError, paired_interval
 from rubric_eval.comparison import CompareSettings, EvalComparison, compare_measured
+from rubric_eval.heldout.table import judge_pairs
 from rubric_eval.statistics import (
     Correction,
     mcnemar_p,
@@ -369,6 +370,25 @@ def test_a_comparison_is_read_as_it_was_written(
     )
     assert found.differences[0].ci_low is None
     assert EvalComparison.model_validate_json(found.model_dump_json()) == found
+
+
+def test_a_model_that_a_judge_has_not_judged_has_no_place_in_its_order(
+    make_measured: Callable[..., Measured],
+) -> None:
+    rewards = {
+        ("base", "a"): [0.2, 0.4], ("base", "b"): [0.1, 0.3],
+        ("grpo", "a"): [0.6, 0.8], ("grpo", "b"): [0.5, 0.6],
+        ("lost", "a"): [0.9, 1.0], ("lost", "b"): [None, None],
+    }  # fmt: skip
+    measured = {
+        key: make_measured(key[0], values, judge=key[1])
+        for key, values in rewards.items()
+    }
+
+    (pair,) = judge_pairs(measured, ("a", "b"))
+
+    assert pair.same_order
+    assert pair.answers == 4
 
 
 def test_pairs_must_be_of_known_models(make_measured: Callable[..., Measured]) -> None:

@@ -185,7 +185,7 @@ class JudgePair(Record):
     rank_correlation: float | None
     """Spearman's ρ over answers; None if one judge gives all answers the same reward."""
     same_order: bool
-    """Whether both put the models in the same order."""
+    """Whether both put the models in the same order, of those that both have judged."""
 
 
 class HeldoutTable(Record):
@@ -281,6 +281,12 @@ def _judge_pair(
     ]
     if not both:
         return None
+    of_models = {
+        model: {judge: _mean(measured[model, judge]) for judge in (a, b)}
+        for model in models
+    }
+    # A model that a judge has not judged at all has no place in its order.
+    means = {model: own for model, own in of_models.items() if None not in own.values()}
     first_V, second_V = np.array(both).T
     rank_correlation = None
     if np.ptp(first_V) != 0 and np.ptp(second_V) != 0:
@@ -292,17 +298,14 @@ def _judge_pair(
         answers=len(both),
         mean_difference=float((first_V - second_V).mean()),
         rank_correlation=rank_correlation,
-        same_order=_order(measured, models, a) == _order(measured, models, b),
+        same_order=_order(means, a) == _order(means, b),
     )
 
 
-def _order(
-    measured: Mapping[tuple[str, str], Measured], models: Sequence[str], judge: str
-) -> list[str]:
+def _mean(measured: Measured) -> float | None:
+    return present_mean(chain.from_iterable(measured.values_NK))
+
+
+def _order(means: Mapping[str, Mapping[str, float | None]], judge: str) -> list[str]:
     """Return the models in the order of their mean reward by a judge, the lowest first."""
-    means = {
-        model: present_mean(chain.from_iterable(measured[model, judge].values_NK))
-        or 0.0
-        for model in models
-    }
-    return sorted(models, key=lambda model: means[model])
+    return sorted(means, key=lambda model: means[model][judge] or 0.0)
