@@ -100,8 +100,9 @@ class ResponseRow(OpenRow):
         if self.thought is None and is_written_out(self.response):
             raise ValueError(
                 "the response is a trajectory that was written as one text, and would be judged "
-                "as that text: write it as JSON of its own and not within quotes (`json.loads` in "
-                'Python), or, if the text is the answer, `"thought": "none"` beside it'
+                "as that text: name the column `messages`, in which such JSON is read (Python's "
+                "own writing, as pandas has it in CSV, becomes JSON by `ast.literal_eval`), or, if "
+                'the text is the answer, write `"thought": "none"` beside it'
             )
         return self
 
