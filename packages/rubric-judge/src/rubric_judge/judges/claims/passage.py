@@ -1,6 +1,8 @@
 """Statements of a passage, and the clauses of an answer that say something else."""
 
 from collections import defaultdict
+from dataclasses import replace
+from functools import cached_property
 
 from rubric_core import Grounding
 from rubric_judge.judges.claims.reading import Clause, Token, clauses
@@ -17,6 +19,8 @@ _LONGEST = 100_000
 _SMALLEST_SCORE = 0.2
 _SEVERAL = 2
 _NEARLY = 0.9
+_LITTLE = 0.5
+"""Share of a match with what holds for another name that one of the own names may have."""
 _KEPT = 4096
 """Number of words of answers whose places in the passage are cached."""
 
@@ -72,6 +76,9 @@ class Statements:
                 same_value(token, figure) for figure in self._figures
             ):
                 return f"the source has no “{token.text}”", 0.0
+        another = self._of_another(said)
+        if another:
+            return another, 0.0
         near = self._near(said)
         if not near or near[0][0] < _SMALLEST_SCORE:
             return "", 0.0
@@ -105,6 +112,41 @@ class Statements:
             near = sorted(near, key=lambda candidate: -candidate[0])[:_SEVERAL]
         return near
 
+    @cached_property
+    def _bare(self) -> list[Clause]:
+        """The clauses without the names that they speak of."""
+        return [_without_names(clause) for clause in self._clauses]
+
+    def _of_another(self, said: Clause) -> str:
+        """Say of which other name the source says what a clause says of its own; "" of none.
+
+        "`x` is the weight of an edge" is so of `y`, and nothing near it is said of `x`.
+        """
+        name = _first_name(said)
+        if not name:
+            return ""
+        bare = _without_names(said)
+        if len(bare.roots) <= _SEVERAL:
+            return ""
+        own = 0.0
+        most = 0.0
+        other = ""
+        for bound, place in self._bounds(bare):
+            if bound < _NEARLY * _NEARLY:
+                break
+            clause = self._clauses[place]
+            clause_name = _first_name(clause)
+            overlap = match(self._bare[place], bare)
+            score = min(overlap.reverse, overlap.coverage)
+            if not clause_name or not said.names.isdisjoint(clause.names):
+                own = max(own, score)
+            elif score > most:
+                most = score
+                other = clause_name
+        if most < _NEARLY or own > _LITTLE * most:
+            return ""
+        return f"says of “{name}” what holds for “{other}”"
+
     def _bounds(self, answer_clause: Clause) -> list[tuple[float, int]]:
         """Return upper bounds of the clauses' scores, by the words that they could share."""
         weights = defaultdict[int, float](float)
@@ -132,3 +174,14 @@ class Statements:
             self._held.clear()
         self._held[token] = holders
         return holders
+
+
+def _first_name(clause: Clause) -> str:
+    """Return the first name that stands in a clause itself; "" where none does."""
+    names = (token.text for token in clause.tokens if token.text in clause.names)
+    return next(names, "")
+
+
+def _without_names(clause: Clause) -> Clause:
+    tokens = tuple(token for token in clause.tokens if token.text not in clause.names)
+    return replace(clause, tokens=tokens)
