@@ -52,6 +52,10 @@ def test_an_entry_of_a_manual_is_read_back(form: ApiForm, name: str) -> None:
             "If `--x` is given, old boats are painted before the lock opens.",
         ),
         (
+            "Count the boats at the gate and exit.",
+            "`--x` counts the boats at the gate and exits.",
+        ),
+        (
             "If given, the lower gate stays closed.",
             "If `--x` is given, the lower gate stays closed.",
         ),
@@ -90,12 +94,13 @@ def test_a_default_is_one_value_that_the_text_states(text: str, default: str) ->
     [
         "Bind to a socket, for example `--uds /tmp/ a.sock`.",  # a repair would cut the code
         "Close the gate after `X` boats have passed the lock.",
-        "Works like the bell of the upper lock, but louder.",
+        "Be quiet after a boat has passed the lock.",
+        "Silent mode.",
+        "Paint the wall of the lock in green, but only if it is dry.",
     ],
 )
-def test_code_that_the_page_has_otherwise_makes_no_fact(text: str) -> None:
-    for sentence in _sentences("--x", text, "options"):
-        assert sentence.startswith("`--x` works")
+def test_half_a_meaning_or_code_that_is_cut_makes_no_fact(text: str) -> None:
+    assert _sentences("--x", text, "options") == []
 
 
 def test_the_question_names_the_program_and_the_objects() -> None:

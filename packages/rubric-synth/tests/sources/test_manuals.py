@@ -203,9 +203,9 @@ def test_headings_lists_and_tables_of_markdown_describe_objects(
     ]
 
 
-_MANUAL = r""".TH LOCK 1 "2026"
+_MANUAL = r""".TH "CANAL\-LOCK" "1" "2026"
 .SH NAME
-lock \- open and close the gates
+canal\-lock \- open and close the gates
 .SH OPTIONS
 .TP
 \fB\-w\fR, \fB\-\-wait\fR=\fISECONDS\fR
@@ -214,6 +214,14 @@ The default is 10 seconds.
 .TP
 .B \-q
 Leave out the bell, as \fB\-\-wait\fR does.
+.PP
+\-\-deep
+.RS 4
+Let the lock run full.
+.RE
+.TP
+\fB\-V\fR
+Print the version number of the lock.
 .SH ENVIRONMENT
 .TP
 .B LOCK_LOG
@@ -238,24 +246,25 @@ def test_a_manual_page_of_unix_is_a_document_with_its_options(
     found = read(tmp_path)
 
     prose, *_ = [item for item in found if isinstance(item, Document)]
-    assert (prose.title, prose.kind) == ("LOCK(1)", "prose")
+    assert (prose.title, prose.kind) == ("CANAL-LOCK(1)", "prose")
     assert _described(found) == {
         "--wait": (
-            "lock",
+            "canal-lock",
             "",
             "Wait before the gate opens. The default is 10 seconds.",
         ),
-        "-q": ("lock", "", "Leave out the bell, as `--wait` does."),
-        "LOCK_LOG": ("lock", "", "The file of the log."),
-        "LOCK_USER": ("lock", "", "The keeper of the lock."),
-        "LOCK_PORT": ("lock", "", "The port of the keeper."),
+        "-q": ("canal-lock", "", "Leave out the bell, as `--wait` does."),
+        "--deep": ("canal-lock", "", "Let the lock run full."),
+        "LOCK_LOG": ("canal-lock", "", "The file of the log."),
+        "LOCK_USER": ("canal-lock", "", "The keeper of the lock."),
+        "LOCK_PORT": ("canal-lock", "", "The port of the keeper."),
     }
 
 
 def test_a_manual_page_that_names_two_commands_has_no_owner(
     tmp_path: Path, reasons: Callable[..., dict[str, str]]
 ) -> None:
-    (tmp_path / "lock.1").write_text(_MANUAL.replace("lock \\-", "lock, unlock \\-"))
+    (tmp_path / "lock.1").write_text(_MANUAL.replace("lock \\- ", "lock, unlock \\- "))
     (tmp_path / "libgate.so.1").write_text("no manual")
 
     assert {

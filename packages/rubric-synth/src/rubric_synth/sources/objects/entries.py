@@ -66,7 +66,7 @@ def _owner(item: Described, program: str) -> str:
 
 def _tells(item: Described) -> bool:
     """Tell whether an object has a text of its own, and is none that every program has."""
-    return bool(item.text) and item.name not in {"--help", "--version"}
+    return bool(item.text) and _PATTERNS["known_option"].match(item.text) is None
 
 
 def _item(described: Described) -> ApiItem:

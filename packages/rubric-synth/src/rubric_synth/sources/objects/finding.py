@@ -30,6 +30,7 @@ _KINDS: dict[str, ObjectKind] = {
 """Directives of Sphinx, by the kind of what they describe."""
 _FEWEST_OF_A_LIST = 3
 """Fewest settings that a list or table without directives describes."""
+_MOST_TITLE_CHARS = 80
 _SIGNATURE = "sig-name"
 
 
@@ -256,11 +257,15 @@ class Finder:
 
 
 def _is_quoted(blocks: Sequence[Node], place: int) -> bool:
-    """Tell whether a paragraph is one piece of code, and a block quote follows it."""
-    inlines: list[Node] = blocks[place - 1]["c"]
-    if len(inlines) != 1 or inlines[0]["t"] != "Code":
+    """Tell whether a paragraph is the name of an object, and a block quote follows it."""
+    if place >= len(blocks) or blocks[place]["t"] != "BlockQuote":
         return False
-    return place < len(blocks) and blocks[place]["t"] == "BlockQuote"
+    inlines: list[Node] = blocks[place - 1]["c"]
+    if len(inlines) == 1 and inlines[0]["t"] == "Code":
+        return True
+    title = one_line(inlines)
+    name = option_name(title) or setting_name(title)
+    return len(title) <= _MOST_TITLE_CHARS and (name[:1] == "-" or is_code_name(name))
 
 
 def _enough(

@@ -78,7 +78,7 @@ def page_of(text: str) -> Page:
     if match is None:
         return Page("man", "", "")
     macros = "mdoc" if match["macro"] == "Dt" else "man"
-    return Page(macros, match["name"], match["section"])
+    return Page(macros, match["name"].replace("\\-", "-"), match["section"])
 
 
 def program_of(page: Page, blocks: Sequence[Node]) -> str:

@@ -73,7 +73,7 @@ def api_facts(entry: ApiEntry, terms: CorpusTerms | None = None) -> list[Fact]:
             continue
         if _is_common(fact, item, terms):
             continue
-        if entry.is_of_manual and not objects.is_sound(fact, text):
+        if entry.is_of_manual and not objects.is_sound(fact, text, item):
             continue
         sound.append(fact)
     distinct: list[Fact] = []

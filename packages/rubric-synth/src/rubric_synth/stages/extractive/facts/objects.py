@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 
 from rubric_core import CriterionKind
+from rubric_synth import language
 from rubric_synth.document import ApiItem
 from rubric_synth.stages.extractive.facts import conditions, defaults, wording
 from rubric_synth.stages.extractive.facts.conditions import Frame
@@ -44,6 +45,7 @@ def purpose_frame(topic: str, sentence: str) -> Frame | None:
     predicate = wording.as_predicate(sentence, _VERBS)
     if not predicate:
         return None
+    predicate = _PATTERNS["second_end"].sub(r"\1s", predicate)
     fact = Fact(
         CriterionKind.DEFINITION,
         f"{topic} {predicate}.",
@@ -69,12 +71,13 @@ def with_name(sentence: str, name: str) -> str:
     return f"If {name} is {match['what']}, {match['rest']}"
 
 
-def is_sound(fact: Fact, text: str) -> bool:
-    """Tell whether a fact is about its object, its code as the page writes it.
+def is_sound(fact: Fact, text: str, item: ApiItem | None) -> bool:
+    """Tell whether a fact is about its object, whole, and its code as the page writes it.
 
     Args:
         fact: A fact.
         text: The entry that it was read from.
+        item: The object; None where it is of several.
     """
     codes = _CODE.findall(fact.sentence)
     if any(code[1:-1] not in text for code in codes):
@@ -83,6 +86,13 @@ def is_sound(fact: Fact, text: str) -> bool:
         return False
     if fact.kind == CriterionKind.CONDITION:
         return fact.sentence.startswith(f"If {fact.topic} ")
+    if fact.kind == CriterionKind.DEFINITION:
+        first = next(iter(language.sentences(item.description if item else "")), "")
+        exception = _PATTERNS["exception"]
+        if exception.search(first) and not exception.search(fact.sentence):
+            return False
+        if _PATTERNS["half"].search(fact.sentence):
+            return False
     is_option = fact.topic.startswith("`-")
     return not (is_option and fact.sentence.startswith(f"{fact.topic} holds "))
 
