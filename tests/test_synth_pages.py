@@ -110,7 +110,7 @@ def test_every_setting_and_reason_that_a_page_names_is_there(
     known |= set(
         RecordFields().model_dump()["id"] + RecordFields().model_dump()["text"]
     )
-    assert named - known - {"python_tests"} == set()
+    assert named - known - {"python_tests", "site_name"} == set()
 
 
 def test_every_setting_and_reason_of_collecting_is_on_its_page(root: Path) -> None:

@@ -30,7 +30,7 @@ SIGN = "-sign"
 _NAME = "-name"
 _VALUE = "-value"
 _BEFORE_AN_OPENING = frozenset({START, ":", ";", "(", ")", SIGN})
-"""What a capital may follow that is not a name's: lists begin "1. The" and "x (int): The"."""
+"""Tokens that a capital may follow that is not a name's: lists begin "1. The" and "x (int): The"."""
 _FEWEST_BEFORE = 2
 """Fewest letters before an ending."""
 _MARKS = frozenset(",;:()")
