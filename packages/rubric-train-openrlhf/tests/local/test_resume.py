@@ -397,7 +397,8 @@ def test_weights_that_are_no_numbers_are_named_before_anything_is_judged(
     )
     config = make_config(model={"type": "path", "path": tmp_path / "model"})
 
-    with pytest.raises(NonFiniteLogitsError, match="weights hold NaN"):
+    said = r"token 1 of .* \(the first is row 0\); the model's weights hold NaN"
+    with pytest.raises(NonFiniteLogitsError, match=said):
         run_grpo(config, judge=spread_judge)
 
     assert summary(config).error is not None

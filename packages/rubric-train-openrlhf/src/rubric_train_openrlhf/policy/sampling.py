@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from rubric_train_openrlhf.errors import PolicyInputError
+from rubric_train_openrlhf.errors import NonFiniteLogitsError, PolicyInputError
 from rubric_train_openrlhf.policy import distribution
 from rubric_train_openrlhf.policy.forward_decoding import Decoder, forward_decoder
 from rubric_train_openrlhf.policy.holding import hold_rope
@@ -105,13 +105,18 @@ def _drawn(
     width = 0
     for width in range(1, max_new_tokens + 1):
         scores_NV = rows.scores(temperature)
-        tokens_N, logprobs_N = (
-            distribution.most_likely(scores_NV)
-            if temperature == 0
-            else distribution.sample(
-                scores_NV, rows_N=rows_N, total_rows=n_rows, generator=generator
+        try:
+            tokens_N, logprobs_N = (
+                distribution.most_likely(scores_NV)
+                if temperature == 0
+                else distribution.sample(
+                    scores_NV, rows_N=rows_N, total_rows=n_rows, generator=generator
+                )
             )
-        )
+        except NonFiniteLogitsError as error:
+            raise NonFiniteLogitsError(
+                f"token {width} of {max_new_tokens}: {error}"
+            ) from None
         tokens_BT[rows_N, width - 1] = tokens_N
         logprobs_BT[rows_N, width - 1] = logprobs_N
         mask_BT[rows_N, width - 1] = ~done_N
