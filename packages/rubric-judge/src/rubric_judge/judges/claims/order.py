@@ -29,6 +29,7 @@ SIGN = "-sign"
 """Signs of formulas and code, which may stand anywhere."""
 _NAME = "-name"
 _VALUE = "-value"
+_NUMBERED = ([START, _NAME], [START, _VALUE])
 _BEFORE_AN_OPENING = frozenset({START, ":", ";", "(", ")", SIGN})
 """Tokens that a capital may follow that is not a name's: lists begin "1. The" and "x (int): The"."""
 _FEWEST_BEFORE = 2
@@ -53,7 +54,7 @@ _CLEAR = 0.4
 _MOST_WORDS = 60
 """Number of words of a sentence that count: longer ones are tables and code."""
 _LEXEME = re.compile(
-    r"`[^`\n]*`|\$[^$\n]{1,200}\$|\"[^\"\s]*\"|'[^'\s]*'|\d[\d.,]*\w*|[^\W\d](?:[\w'’.]*\w)?|[,;:()]"
+    r"`[^`\n]*`|\(\w\)|\$[^$\n]{1,200}\$|\"[^\"\s]*\"|'[^'\s]*'|\d[\d.,]*\w*|[^\W\d](?:[\w'’.]*\w)?|[,;:()]"
     r"|[^\s\w,;:().!?\"'`*#-]+"
 )
 _ENDINGS = tuple(
@@ -166,7 +167,7 @@ def classes_of(sentence: str) -> tuple[str, ...]:
     """
     classes = [START]
     for lexeme in _LEXEME.finditer(sentence):
-        is_opening = classes[-1] in _BEFORE_AN_OPENING or classes == [START, _VALUE]
+        is_opening = classes[-1] in _BEFORE_AN_OPENING or classes in _NUMBERED
         classes.append(_class_of(lexeme[0], is_opening=is_opening))
     if sentence.rstrip(_CLOSERS)[-1:] in _STOPS:
         classes.append(END)
@@ -178,7 +179,7 @@ def _class_of(lexeme: str, *, is_opening: bool) -> str:
     first = lexeme[0]
     if lexeme in _MARKS:
         return lexeme
-    if len(lexeme) > 1 and first in "`$":
+    if len(lexeme) > 1 and first in "`$(":
         return _NAME
     if first in "\"'" or first.isdigit():
         return _VALUE
@@ -189,7 +190,8 @@ def _class_of(lexeme: str, *, is_opening: bool) -> str:
 
 def _class_of_word(word: str, *, is_capital: bool) -> str:
     lowered = word.lower()
-    if lowered in FUNCTION_WORDS:
+    is_unit = word == "A" and is_capital
+    if lowered in FUNCTION_WORDS and not is_unit:
         is_first_word = is_capital and word[1:].islower()
         return FIRST_WORD if is_first_word else lowered
     if len(word) == 1 or not word.replace("'", "").isalpha():
