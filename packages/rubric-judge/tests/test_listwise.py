@@ -99,6 +99,23 @@ async def test_the_prompt_and_the_scores_do_not_follow_the_order_of_the_rows(
     ]
 
 
+async def test_a_reply_that_lists_the_best_first_scores_the_letters_that_it_names(
+    make_view: ViewFactory,
+) -> None:
+    views = _views(make_view, 3)
+    with FakeEndpoint(marked_share) as endpoint:
+        expected = await _asked(endpoint, views)
+    letters = _letters(endpoint.calls[0])
+    best_first = {letters[n]: expected[n].scores for n in (2, 1, 0)}
+    text = json.dumps({"reasoning": "By rank.", "scores": best_first})
+    with FakeEndpoint(lambda _: text) as endpoint:
+        ranked = await _asked(endpoint, views)
+
+    assert list(best_first) != sorted(best_first)
+    assert [result.scores for result in ranked] == [one.scores for one in expected]
+    assert [result.total for result in ranked] == [0.0, 0.375, 0.75]
+
+
 async def test_places_depend_on_the_group_and_are_spread_over_responses(
     make_view: ViewFactory,
 ) -> None:
