@@ -68,8 +68,6 @@ def test_a_target_is_checked_with_the_release_that_it_names() -> None:
 
     assert names == set(TARGETS)
     for name in names:
-        package, _, release = TARGETS[name].stack.partition("==")
-        if (
-            release and package != "skyrl"
-        ):  # its environments are a package of their own
+        _, _, release = TARGETS[name].stack.partition("==")
+        if release:
             assert f" {release}: " in rows

@@ -4,8 +4,9 @@
         trainer.placement.policy_num_gpus_per_node=8 generator.inference_engine.num_engines=8
 
 The working folder holds `dataset/train.jsonl` and `judge.yaml`. What stands after the name of this
-file is handed to SkyRL, and wins over what is set here. Checkpoints are in `runs/skyrl`, one for
-each pass over the tasks, and so is the policy in Hugging Face's format.
+file is handed to SkyRL, and wins over what is set here. Checkpoints are in
+`runs/skyrl/checkpoints`, one for each pass over the tasks, and the policy in Hugging Face's format
+in `runs/skyrl/exports`.
 """
 
 import sys
@@ -18,6 +19,7 @@ import skyrl_gym
 from datasets import Dataset
 
 from rubric_core import read_tasks
+from rubric_judge.adapters import skyrl_advantages
 
 TASKS = Path("dataset/train.jsonl").absolute()
 JUDGE = Path("judge.yaml").absolute()
@@ -50,7 +52,7 @@ def register() -> None:
     skyrl_gym.register(
         id="rubric",
         entry_point="rubric_judge.adapters.skyrl:RubricEnv",
-        kwargs={"judge": str(JUDGE), "tasks": str(TASKS)},
+        kwargs={"judge": str(JUDGE), "tasks": str(TASKS), "log_judgements": True},
     )
 
 
@@ -64,8 +66,8 @@ def settings(count: int) -> list[str]:
         "trainer.epochs=2",
         f"trainer.ckpt_interval={count // batch}",
         f"trainer.hf_save_interval={count // batch}",
-        f"trainer.ckpt_path={Path('runs/skyrl').absolute()}",
-        f"trainer.export_path={Path('runs/skyrl').absolute()}",
+        f"trainer.ckpt_path={Path('runs/skyrl/checkpoints').absolute()}",
+        f"trainer.export_path={Path('runs/skyrl/exports').absolute()}",
         "trainer.logger=console",
         "trainer.eval_interval=-1",
         "trainer.algorithm.advantage_estimator=grpo",
@@ -75,13 +77,15 @@ def settings(count: int) -> list[str]:
 
 
 def train(config: Any) -> None:
-    """Train, in a worker of Ray."""
+    """Train, in a worker of Ray; what nobody judged is left out, in place of a reward of 0."""
+    skyrl_advantages.register()
     register()
     import_module("skyrl.train.entrypoints.main_base").BasePPOExp(config).run()
 
 
 def configuration(count: int, words: Sequence[str]) -> Any:
     """Return SkyRL's configuration, as SkyRL checks it."""
+    skyrl_advantages.register()  # or SkyRL would not know the name of an estimator
     parse = import_module("skyrl.train.config").SkyRLTrainConfig.from_cli_overrides
     config = parse([*settings(count), *words])
     placement = config.trainer.placement
