@@ -421,33 +421,75 @@ def test_without_skyrl_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) 
         skyrl_advantages.register()
 
 
-@pytest.mark.stacks
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("kind", ["rubric_decoupled", "rubric_group"])
-def test_the_trainer_of_the_wheel_computes_our_advantages(kind: str) -> None:
-    module = pytest.importorskip(TRAINER)
+def wheel_batch(output: dict[str, Any], uids: list[str], padding: int) -> Any:
+    """A batch of the wheel, as its conversion makes it, which needs a tokenizer and workers."""
     batches = pytest.importorskip("skyrl.backends.skyrl_train.training_batch")
+    batch = batches.TrainingInputBatch(
+        {
+            "rewards": torch.tensor(output["rewards"]),
+            "response_mask": torch.tensor(output["loss_masks"]),
+            "loss_mask": torch.tensor(output["loss_masks"]),
+            "values": None,
+        }
+    )
+    batch.metadata = {"uids": uids, "avg_response_length": 3.0}
+    return batches.pad_training_input_batch(batch, padding)
+
+
+def wheel_trainer(kind: str) -> tuple[Any, Any]:
+    """The class of the wheel's trainer, and what its methods read of an instance."""
+    module = pytest.importorskip(TRAINER)
     skyrl_advantages.register()
     settings = config(kind)
     settings.trainer.algorithm.gamma = settings.trainer.algorithm.lambd = 1.0
-    trainer = SimpleNamespace(cfg=settings, all_metrics={})
+    return module.RayPPOTrainer, SimpleNamespace(cfg=settings, all_metrics={})
+
+
+@pytest.mark.stacks
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="skyrl 0.3.0 fails to import")
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", ["grpo", "rloo", "maxrl", "reinforce++"])
+def test_the_wheels_own_estimators_never_see_what_nobody_judged(kind: str) -> None:
+    owner, trainer = wheel_trainer(kind)
+    rows, uids = told([[1.0, None, 0.5, 0.0], [1.0, None]])
+    compares = (
+        kind != "reinforce++"
+    )  # it normalises over the batch, in which padding is
+    judged = [0, 2, 3] if compares else [0, 2, 3, 4]
+
+    def trained(kept: list[int], padding: int) -> Any:
+        output = {name: [rows[name][row] for row in kept] for name in rows}
+        keys = [uids[row] for row in kept]
+
+        def converted(_: Any, given: Any, keys: list[str]) -> Any:
+            return wheel_batch(given, keys, padding)
+
+        skyrl.leaves_out.set()
+        batch = skyrl_advantages._keeping(converted)(trainer, output, keys)
+        return owner.compute_advantages_and_returns(trainer, batch)
+
+    found = trained(list(range(len(uids))), 2 * compares)
+    wanted = trained(judged, 0)
+
+    torch.testing.assert_close(found["advantages"][judged], wanted["advantages"])
+    others = [row for row in range(len(uids)) if row not in judged]
+    assert (found["advantages"][others] == 0).all()
+    assert (found["response_mask"][: len(uids)] == 1).all()
+
+
+@pytest.mark.stacks
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="skyrl 0.3.0 fails to import")
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", ["rubric_decoupled", "rubric_group"])
+def test_the_trainer_of_the_wheel_computes_our_advantages(kind: str) -> None:
+    owner, trainer = wheel_trainer(kind)
     output, uids = episodes()
 
     def converted(_: Any, generator_output: Any, uids: list[str]) -> Any:
-        # The conversion itself needs a tokenizer and a dispatcher of workers.
-        batch = batches.TrainingInputBatch(
-            {
-                "rewards": torch.tensor(generator_output["rewards"]),
-                "response_mask": torch.tensor(generator_output["loss_masks"]),
-                "loss_mask": torch.tensor(generator_output["loss_masks"]),
-                "values": None,
-            }
-        )
-        batch.metadata = {"uids": uids, "avg_response_length": 3.0}
-        return batches.pad_training_input_batch(batch, 2)
+        return wheel_batch(generator_output, uids, 2)
 
     batch = skyrl_advantages._keeping(converted)(trainer, output, uids)
-    data = module.RayPPOTrainer.compute_advantages_and_returns(trainer, batch)
+    data = owner.compute_advantages_and_returns(trainer, batch)
 
     found = data["advantages"].numpy()
     wanted = np.array(expected(kind))[:, None] * np.ones(LENGTH)

@@ -21,6 +21,8 @@ _UTILS = "skyrl.backends.skyrl_train.utils.ppo_utils"
 _KEPT = "rubric_judgements"
 _LEFT_OUT = "rubric_left_out"
 """Keys, in the metadata of a training batch, of the records and of what has no judgement."""
+_WITHOUT_GROUPS = {"reinforce++", "gae"}
+"""SkyRL's estimators that compare an episode with the batch, or with a critic."""
 _LOADING = (
     "call rubric_judge.adapters.skyrl_advantages.register() in the process of the trainer too, "
     "before BasePPOExp(config).run()"
@@ -36,7 +38,7 @@ def register() -> None:
     Call it before the configuration is checked, and again where the trainer runs. A second call in
     a process does nothing new. From then on `RubricEnv` there has the policy "mask" unless another
     is set: under SkyRL's own estimators too, an episode without a judgement is left out of its
-    group, and so is the only judged one of a group; the advantage of both is 0.
+    group, and so is the only judged one of a group, if groups are compared; both have advantage 0.
 
     Raises:
         MissingExtraError: SkyRL is not installed.
@@ -160,7 +162,8 @@ def _holding(compute: _Method) -> _Method:
         self: Any, data: Any, *args: Any, **options: Any
     ) -> Any:
         if not advantages.is_ours(_name(self)):
-            out = _rows_left_out(data.metadata)
+            has_groups = _name(self) not in _WITHOUT_GROUPS
+            out = _rows_left_out(data.metadata, has_groups=has_groups)
             if not any(out):
                 return compute(self, data, *args, **options)
             return _without(out, data, lambda: compute(self, data, *args, **options))
@@ -200,8 +203,13 @@ def _holding(compute: _Method) -> _Method:
     return compute_advantages_and_returns
 
 
-def _rows_left_out(metadata: dict[str, Any]) -> list[bool]:
-    """Return whether each row is left out: its episode has no judgement, or no other to compare."""
+def _rows_left_out(metadata: dict[str, Any], *, has_groups: bool) -> list[bool]:
+    """Return whether each row is left out: its episode has no judgement, or no other to compare.
+
+    Args:
+        metadata: of a batch.
+        has_groups: whether the estimator compares the episodes of one prompt.
+    """
     flags: list[bool] = metadata.pop(_LEFT_OUT, [])
     if not any(flags):
         return []
@@ -218,7 +226,8 @@ def _rows_left_out(metadata: dict[str, Any]) -> list[bool]:
     out = [False] * len(uids)
     for rows, flag in episodes:
         key = uids[rows[0]]
-        if flag or (judged[key] == 1 and size[key] > 1):
+        is_alone = has_groups and judged[key] == 1 and size[key] > 1
+        if flag or is_alone:
             for row in rows:
                 out[row] = True
     return out
