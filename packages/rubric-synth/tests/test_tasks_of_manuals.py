@@ -56,6 +56,10 @@ def test_an_entry_of_a_manual_is_read_back(form: ApiForm, name: str) -> None:
             "`--x` counts the boats at the gate and exits.",
         ),
         (
+            "Specify the version of the language used to parse and check the target.",
+            "`--x` specifies the version of the language used to parse and check the target.",
+        ),
+        (
             "If given, the lower gate stays closed.",
             "If `--x` is given, the lower gate stays closed.",
         ),
@@ -96,6 +100,7 @@ def test_a_default_is_one_value_that_the_text_states(text: str, default: str) ->
         "Close the gate after `X` boats have passed the lock.",
         "Be quiet after a boat has passed the lock.",
         "Silent mode.",
+        "Gongs boats that wait at the upper gate.",
         "Paint the wall of the lock in green, but only if it is dry.",
     ],
 )

@@ -39,7 +39,7 @@ Configuration
 
 .. envvar:: LOCK_HOME
 
-   Name the folder that the log is kept in.
+   Name the folder that the log is kept in, as :ref:`logs` and :rfc:`9` say.
 
 .. confval:: old_gate
 
@@ -107,7 +107,11 @@ def test_directives_of_sphinx_describe_objects(
             "str",
             "The colour of the signal at the gate. Default: `'green'`.",
         ),
-        "LOCK_HOME": ("Canal", "", "Name the folder that the log is kept in."),
+        "LOCK_HOME": (
+            "Canal",
+            "",
+            "Name the folder that the log is kept in, as [logs] and RFC 9 say.",
+        ),
         "WATER_MARK": (
             "Canal",
             "",
@@ -136,8 +140,11 @@ def test_options_of_another_command_have_no_owner(
     (tmp_path / "pyproject.toml").write_text('[project]\nname = "canal"\n')
     docs = tmp_path / "docs"
     docs.mkdir()
-    text = "{title}\n=========\n\n.. option:: --{name}\n\n   Close both gates of the lock.\n"
+    text = "{title}\n==========\n\n.. option:: --{name}\n\n   Close both gates of the lock.\n"
     (docs / "tool.rst").write_text(text.format(title="The lockgen", name="all"))
+    (docs / "sub.rst").write_text(
+        "The canal\n=========\n\nfill\n----\n\n.. option:: --up\n\n   Fill it.\n"
+    )
     (docs / "own.rst").write_text(text.format(title="The canal", name="both"))
 
     assert {name: item[0] for name, item in _described(read(docs)).items()} == {

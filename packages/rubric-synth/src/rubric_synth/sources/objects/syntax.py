@@ -13,6 +13,7 @@ _PATTERNS = patterns("objects")
 _KEPT_NOTES = word_set("notes_of_objects")
 _OLD = frozenset({"deprecated", "versionremoved", "deprecated-removed"})
 _CODE_ROLES = word_set("roles_of_objects")
+_POINTERS = frozenset({"ref", "doc", "numref", "std:ref", "std:doc"})
 _MOST_WORDS = 250
 """Words of a description after which no paragraph is added."""
 
@@ -65,6 +66,10 @@ def _code(attributes: Sequence[Any], text: str) -> str:
     if "interpreted-text" not in classes:
         return f"`{text.replace('`', '')}`" if text else ""
     role = dict(pairs).get("role", "")
+    if role in _POINTERS and "<" not in text:
+        return f"[{text}]"  # a label: its sentence says nothing without it
+    if role in {"pep", "rfc"} and text.isdigit():
+        return f"{role.upper()} {text}"
     prose = inline_to_prose(f":{role}:`{text}`")
     is_code = role.rpartition(":")[2] in _CODE_ROLES and " " not in prose
     return f"`{prose}`" if is_code and prose else prose

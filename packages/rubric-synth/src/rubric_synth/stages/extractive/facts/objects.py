@@ -46,6 +46,9 @@ def purpose_frame(topic: str, sentence: str) -> Frame | None:
     if not predicate:
         return None
     predicate = _PATTERNS["second_end"].sub(r"\1s", predicate)
+    for match in _PATTERNS["after_to"].finditer(predicate):
+        if f"{match[1]}{match[2]}" in sentence:  # "used to parse and check the program"
+            predicate = predicate.replace(match[0], f"{match[1]}{match[2]}")
     fact = Fact(
         CriterionKind.DEFINITION,
         f"{topic} {predicate}.",
@@ -93,8 +96,9 @@ def is_sound(fact: Fact, text: str, item: ApiItem | None) -> bool:
             return False
         if _PATTERNS["half"].search(fact.sentence):
             return False
-    is_option = fact.topic.startswith("`-")
-    return not (is_option and fact.sentence.startswith(f"{fact.topic} holds "))
+    holds = re.match(r"`[^`]*` holds (?:the )?\w+ (\w+)", fact.sentence)
+    # "`x` holds the disallows functions": a verb that is not known.
+    return holds is None or holds[1] in _BEHIND_NOUNS
 
 
 def with_plain_program(fact: Fact, program: str, text: str) -> Fact:
