@@ -60,6 +60,10 @@ def test_an_entry_of_a_manual_is_read_back(form: ApiForm, name: str) -> None:
             "`--x` specifies the version of the language used to parse and check the target.",
         ),
         (
+            "If this is set, the keeper closes the gates at night.",
+            "If `--x` is set, the keeper closes the gates at night.",
+        ),
+        (
             "If given, the lower gate stays closed.",
             "If `--x` is given, the lower gate stays closed.",
         ),
@@ -100,6 +104,7 @@ def test_a_default_is_one_value_that_the_text_states(text: str, default: str) ->
         "Close the gate after `X` boats have passed the lock.",
         "Be quiet after a boat has passed the lock.",
         "Silent mode.",
+        "If it is set, the name of the lock comes from the wall.",
         "Gongs boats that wait at the upper gate.",
         "Paint the wall of the lock in green, but only if it is dry.",
     ],

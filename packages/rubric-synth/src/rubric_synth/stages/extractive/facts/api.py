@@ -65,7 +65,7 @@ def api_facts(entry: ApiEntry, terms: CorpusTerms | None = None) -> list[Fact]:
             continue
         fact = soundness.repaired(raw_fact, entry)
         if entry.is_of_manual:
-            fact = objects.with_plain_program(fact, entry.name, text)
+            fact = objects.repaired(fact, entry.name, text)
         first_topic = fact.topic.partition(" and ")[0]
         first_topic = first_topic.partition(",")[0]
         item = items.get(first_topic)

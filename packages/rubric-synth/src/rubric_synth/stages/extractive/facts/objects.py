@@ -59,12 +59,14 @@ def purpose_frame(topic: str, sentence: str) -> Frame | None:
 
 
 def with_name(sentence: str, name: str) -> str:
-    """Return a sentence whose condition names its object: "If true, …" says of what.
+    """Return a sentence whose condition names its object: "If true, …" says of what; "" of "it".
 
     Args:
         sentence: A sentence of its description.
         name: Its name.
     """
+    if _PATTERNS["of_it"].match(sentence):
+        return ""  # "it" may be what the sentence before is about
     match = _PATTERNS["with_object"].match(sentence)
     if match is not None:
         return f"If {name} is given, {match['rest']}"
@@ -101,18 +103,22 @@ def is_sound(fact: Fact, text: str, item: ApiItem | None) -> bool:
     return holds is None or holds[1] in _BEHIND_NOUNS
 
 
-def with_plain_program(fact: Fact, program: str, text: str) -> Fact:
-    """Return a fact whose program stands in code marks only where its page has it so.
+def repaired(fact: Fact, program: str, text: str) -> Fact:
+    """Return a fact as a manual says it: "is set", and the program without code marks.
 
     Args:
         fact: A fact.
         program: Name of the program.
         text: The entry that it was read from.
     """
+    sentence = fact.sentence.replace("` is a set", "` is set")
+    question = fact.question.replace("` is a set", "` is set")
     marked = f"`{program}`"
-    if marked in text:
-        return fact
-    return fact._replace(sentence=fact.sentence.replace(marked, program))
+    if marked not in text:
+        sentence = sentence.replace(marked, program)
+    if _PATTERNS["duty"].search(sentence) is None:
+        question = question.replace("what must hold if", "what happens if")
+    return fact._replace(sentence=sentence, question=question)
 
 
 def default_frames(item: ApiItem, topic: str) -> Iterator[Frame]:
