@@ -104,6 +104,7 @@ def test_a_default_is_one_value_that_the_text_states(text: str, default: str) ->
         "Close the gate after `X` boats have passed the lock.",
         "Be quiet after a boat has passed the lock.",
         "Silent mode.",
+        "Should the names of boats saved as text or as marks.",
         "If it is set, the name of the lock comes from the wall.",
         "Gongs boats that wait at the upper gate.",
         "Paint the wall of the lock in green, but only if it is dry.",

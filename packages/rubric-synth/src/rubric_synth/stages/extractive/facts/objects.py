@@ -91,6 +91,9 @@ def is_sound(fact: Fact, text: str, item: ApiItem | None) -> bool:
         return False
     if fact.kind == CriterionKind.CONDITION:
         return fact.sentence.startswith(f"If {fact.topic} ")
+    if fact.kind == CriterionKind.LIMIT:
+        # "Should metadata be saved" asks, and sets no limit.
+        return _PATTERNS["asks"].match(fact.sentence) is None
     if fact.kind == CriterionKind.DEFINITION:
         first = next(iter(language.sentences(item.description if item else "")), "")
         exception = _PATTERNS["exception"]
