@@ -89,19 +89,27 @@ def is_sound(fact: Fact, text: str, item: ApiItem | None) -> bool:
         return False
     if any(_PLACEHOLDER.fullmatch(code) for code in codes):
         return False
-    if fact.kind == CriterionKind.CONDITION:
-        return fact.sentence.startswith(f"If {fact.topic} ")
-    if fact.kind == CriterionKind.LIMIT:
-        # "Should metadata be saved" asks, and sets no limit.
-        return _PATTERNS["asks"].match(fact.sentence) is None
-    if fact.kind == CriterionKind.DEFINITION:
-        first = next(iter(language.sentences(item.description if item else "")), "")
-        exception = _PATTERNS["exception"]
-        if exception.search(first) and not exception.search(fact.sentence):
-            return False
-        if _PATTERNS["half"].search(fact.sentence):
-            return False
-    holds = re.match(r"`[^`]*` holds (?:the )?\w+ (\w+)", fact.sentence)
+    match fact.kind:
+        case CriterionKind.CONDITION:
+            return fact.sentence.startswith(f"If {fact.topic} ")
+        case CriterionKind.LIMIT:
+            # "Should metadata be saved" asks, and sets no limit.
+            return _PATTERNS["asks"].match(fact.sentence) is None
+        case CriterionKind.DEFINITION:
+            return _is_whole(fact.sentence, item.description if item else "")
+        case _:
+            return True
+
+
+def _is_whole(sentence: str, description: str) -> bool:
+    """Tell whether a meaning is a whole one, with the exceptions of its description."""
+    first = next(iter(language.sentences(description)), "")
+    exception = _PATTERNS["exception"]
+    if exception.search(first) and not exception.search(sentence):
+        return False
+    if _PATTERNS["half"].search(sentence):
+        return False
+    holds = re.match(r"`[^`]*` holds (?:the )?\w+ (\w+)", sentence)
     # "`x` holds the disallows functions": a verb that is not known.
     return holds is None or holds[1] in _BEHIND_NOUNS
 
