@@ -1,7 +1,6 @@
 """Files: opened without a way to hang, read row by row, written whole or not at all."""
 
 import errno
-import fcntl
 import hashlib
 import json
 import os
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from rubric_core.errors import NotJsonError, RubricFileError, SchemaError
+from rubric_core.locks import hold, is_held
 from rubric_core.nearest import near
 from rubric_core.strict_json import decode
 
@@ -209,7 +209,7 @@ def replacing(path: Path) -> Generator[BinaryIO]:
     try:
         with temporary.open("xb") if is_file else _open_to_write(path) as file:
             if is_file:
-                _hold(file.fileno())
+                hold(file.fileno())
             yield file
             file.flush()
             if is_file:
@@ -301,7 +301,7 @@ def replacing_folder(path: Path) -> Generator[Path]:
     fresh.mkdir(parents=True)
     descriptor = os.open(fresh, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        _hold(descriptor)
+        hold(descriptor)
         yield fresh
         if path.exists():  # a folder cannot be renamed over one with content
             path.rename(old)
@@ -314,26 +314,6 @@ def replacing_folder(path: Path) -> Generator[Path]:
         for leftover in (fresh, old):
             shutil.rmtree(leftover, ignore_errors=True)
         os.close(descriptor)
-
-
-def _hold(descriptor: int) -> None:
-    """Lock a temporary file or folder until it is closed: its writer is alive."""
-    with suppress(OSError):  # not every file system has locks
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-
-
-def _is_held(path: Path) -> bool:
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        return isinstance(error, BlockingIOError)  # or there are no locks here
-    finally:
-        os.close(descriptor)
-    return False
 
 
 def is_temporary(name: str, *, of: str) -> bool:
@@ -359,7 +339,7 @@ def remove_unfinished(folder: Path, of: str, *, earlier: str = r"(?!)") -> None:
     """
     for path in list(folder.glob(".*")):
         is_one = is_temporary(path.name, of=of) or re.fullmatch(earlier, path.name)
-        if not is_one or _is_held(path):
+        if not is_one or is_held(path):
             continue
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)

@@ -147,3 +147,24 @@ def _is_current(lock: Path, descriptor: int) -> bool:
         return os.path.samestat(os.fstat(descriptor), lock.stat())
     except FileNotFoundError:
         return False
+
+
+def hold(descriptor: int) -> None:
+    """Lock a temporary file or folder until it is closed: its writer is alive."""
+    with contextlib.suppress(OSError):  # not every file system has locks
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def is_held(path: Path) -> bool:
+    """Return whether a process holds a temporary file or folder."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        return isinstance(error, BlockingIOError)  # or there are no locks here
+    finally:
+        os.close(descriptor)
+    return False

@@ -18,6 +18,8 @@ from rubric_eval.records.digests import Edits
 from rubric_eval.records.files import read_run, write_derived, write_finished_run
 from rubric_eval.records.inputs import evaluation_files, hashed_inputs
 from rubric_eval.report.page import write_report
+from rubric_eval.report.tables import without_zeros
+from rubric_judge.ui.page.tables import Cell, Column, Row, Table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -365,3 +367,33 @@ def test_signs_that_are_up_to_date_are_taken_and_stale_ones_looked_for_anew(
     assert "looked for anew" not in fresh
     assert "Answers that first judged" in stale
     assert "looked for anew" in stale
+
+
+def test_a_column_of_what_is_rare_is_left_out_where_it_never_occurred() -> None:
+    def table(*cells: tuple[float | None, float | None, float | None]) -> Table:
+        names = {"a": True, "b": True, "c": False}
+        return Table(
+            title="Title.",
+            caption="Shares.",
+            first="Method",
+            columns=tuple(
+                Column(key=name, title=f"{name}, %", form="percent", is_rare=is_rare)
+                for name, is_rare in names.items()
+            ),
+            rows=tuple(
+                Row(name=str(at), cells=tuple(Cell(value=value) for value in row))
+                for at, row in enumerate(cells)
+            ),
+        )
+
+    never = without_zeros(table((0.0, 0.0, 0.0), (None, 0.0, 0.0)))
+    once = without_zeros(table((0.0, 0.1, 0.0), (0.0, 0.0, 0.0)))
+    unknown = without_zeros(table((None, 0.1, 0.0)))
+
+    assert never.header == ("Method", "c, %")
+    assert never.texts == (("0", "0.0"), ("1", "0.0"))
+    assert never.caption == "Shares. 0 in every row: a, b."
+    assert once.header == ("Method", "b, %", "c, %")
+    assert once.texts[0] == ("0", "10.0", "0.0")
+    assert unknown.header == ("Method", "a, %", "b, %", "c, %")
+    assert "is_rare" not in never.model_dump_json()

@@ -128,33 +128,3 @@ class _Told(Report):
     def tables(self) -> list[Table]:
         rows = [("all", self.text), ("  ordinal", "0.84")]
         return [Table.from_texts("Title", ("", "value"), rows)]
-
-
-def test_a_column_of_what_is_rare_is_left_out_where_it_never_occurred() -> None:
-    def table(*cells: tuple[float | None, float | None, float | None]) -> Table:
-        names = {"a": True, "b": True, "c": False}
-        return Table(
-            title="Title.",
-            caption="Shares.",
-            first="Method",
-            columns=tuple(
-                Column(key=name, title=f"{name}, %", form="percent", is_rare=is_rare)
-                for name, is_rare in names.items()
-            ),
-            rows=tuple(
-                Row(name=str(at), cells=tuple(Cell(value=value) for value in row))
-                for at, row in enumerate(cells)
-            ),
-        )
-
-    never = table((0.0, 0.0, 0.0), (None, 0.0, 0.0)).without_zeros()
-    once = table((0.0, 0.1, 0.0), (0.0, 0.0, 0.0)).without_zeros()
-    unknown = table((None, 0.1, 0.0)).without_zeros()
-
-    assert never.header == ("Method", "c, %")
-    assert never.texts == (("0", "0.0"), ("1", "0.0"))
-    assert never.caption == "Shares. 0 in every row: a, b."
-    assert once.header == ("Method", "b, %", "c, %")
-    assert once.texts[0] == ("0", "10.0", "0.0")
-    assert unknown.header == ("Method", "a, %", "b, %", "c, %")
-    assert "is_rare" not in never.model_dump_json()

@@ -26,12 +26,34 @@ def _json(table: Table) -> str:
     return table.model_dump_json(indent=1) + "\n"
 
 
+def without_zeros(table: Table) -> Table:
+    """Return a table without columns of what is rare and did not occur, named below it."""
+    kept = [
+        at
+        for at, column in enumerate(table.columns)
+        if not column.is_rare
+        or any(row.cells[at].value for row in table.rows)
+        or all(row.cells[at].value is None for row in table.rows)
+    ]
+    if len(kept) == len(table.columns):
+        return table
+    rows = [
+        row.model_copy(update={"cells": tuple(row.cells[at] for at in kept)})
+        for row in table.rows
+    ]
+    columns = tuple(table.columns[at] for at in kept)
+    names = [c.title.partition(",")[0] for c in table.columns if c not in columns]
+    caption = f"{table.caption} 0 in every row: {', '.join(names)}.".lstrip()
+    update = {"columns": columns, "rows": tuple(rows), "caption": caption}
+    return table.model_copy(update=update)
+
+
 def _markdown(table: Table) -> str:
-    return markdown(table.without_zeros())
+    return markdown(without_zeros(table))
 
 
 def _latex(table: Table) -> str:
-    return latex(table.without_zeros())
+    return latex(without_zeros(table))
 
 
 FORMS = {"md": _markdown, "tex": _latex, "json": _json}

@@ -15,6 +15,7 @@ from rubric_eval.report.tables import (
     cell,
     row,
     table_of,
+    without_zeros,
 )
 from rubric_eval.responders.opening import CONTROLS
 from rubric_eval.statistics.intervals import CriterionMeans
@@ -33,7 +34,7 @@ from rubric_judge.ui.page.tables import (
 
 def heldout_view(table: Table, level: str) -> Table:
     """Rewards along an axis, each model in its colour."""
-    table = table.without_zeros()
+    table = without_zeros(table)
     rows: list[Row] = []
     for group in table.groups.values():
         for at, line in enumerate(group):

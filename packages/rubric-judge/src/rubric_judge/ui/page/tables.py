@@ -201,27 +201,6 @@ class Table(Part):
         """The name of each row and its cells, as they are written."""
         return tuple((row.name, *_written_cells(self, row)) for row in self.rows)
 
-    def without_zeros(self) -> Self:
-        """Return the table without columns of what is rare and did not occur, named below it."""
-        kept = [
-            at
-            for at, column in enumerate(self.columns)
-            if not column.is_rare
-            or any(row.cells[at].value for row in self.rows)
-            or all(row.cells[at].value is None for row in self.rows)
-        ]
-        if len(kept) == len(self.columns):
-            return self
-        rows = [
-            row.model_copy(update={"cells": tuple(row.cells[at] for at in kept)})
-            for row in self.rows
-        ]
-        columns = tuple(self.columns[at] for at in kept)
-        names = [c.title.partition(",")[0] for c in self.columns if c not in columns]
-        caption = f"{self.caption} 0 in every row: {', '.join(names)}.".lstrip()
-        update = {"columns": columns, "rows": tuple(rows), "caption": caption}
-        return self.model_copy(update=update)
-
     @property
     def groups(self) -> dict[str, tuple[Row, ...]]:
         """Rows by group, in order."""
