@@ -56,3 +56,13 @@ def test_a_table_holds_groups_of_plain_words_and_the_licence_is_beside_it(
     licence = (Path(folder) / "wordnet" / "LICENSE").read_text("utf-8")
     assert "WordNet 3.0 Copyright 2006 by Princeton University" in licence
     assert f"{name}.txt" in licence
+
+
+def test_words_that_meet_oftener_than_by_chance_stand_in_the_table_of_order() -> None:
+    tool = runpy.run_path(str(ROOT / "tools" / "claim_tables.py"))
+    texts = ("The sum of the rows is in the table.", "A mean of the rows is given.")
+    rows = tool["neighbours"](tool["classes_of"](text) for text in texts * 40)
+    table = {row.split()[0]: row.split()[1:] for row in rows}
+    after = dict(zip(table["of"][::2], map(int, table["of"][1::2]), strict=True))
+
+    assert after["the"] > 0 > after["is"]

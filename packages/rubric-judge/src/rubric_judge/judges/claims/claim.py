@@ -14,7 +14,7 @@ _CLAIM_PREFIX = re.compile(
     r"^(?:says|states|explains|notes|mentions|tells|names) that\s+", re.IGNORECASE
 )
 _SIGN = re.compile(r"[^\w\s]")
-"""A mark inside of a value of several words, which is one word in quotes: two-sided, 'two-sided'."""
+"""Sign in a value of several words, which is one word in quotes: two-sided, 'two-sided'."""
 _QUESTION_WORD_SHARE = 0.1
 """Share of its weight that a word of the question keeps in a claim."""
 _FEWEST_TELLING = 2

@@ -31,7 +31,7 @@ _NAME = "-name"
 _VALUE = "-value"
 _NUMBERED = ([START, _NAME], [START, _VALUE])
 _BEFORE_AN_OPENING = frozenset({START, ":", ";", "(", ")", SIGN})
-"""Tokens that a capital may follow that is not a name's: lists begin "1. The" and "x (int): The"."""
+"""Classes before a capital that is not a name's: lists begin "1. The" and "x (int): The"."""
 _FEWEST_BEFORE = 2
 """Fewest letters before an ending."""
 _MARKS = frozenset(",;:()")
