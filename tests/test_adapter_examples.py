@@ -333,7 +333,9 @@ def test_verl_accepts_the_lines_of_the_page_on_advantages(
     from verl.utils.import_utils import import_external_libs
 
     validate_config(config, use_reference_policy=False, use_critic=False)
-    import_external_libs(config.actor_rollout_ref.model.external_lib)
+    library = config.actor_rollout_ref.model.external_lib
+    monkeypatch.delitem(sys.modules, library, raising=False)  # imported before verl was
+    import_external_libs(library)
 
     assert get_adv_estimator_fn(config.algorithm.adv_estimator) is not None
     assert not need_critic(config)

@@ -60,7 +60,8 @@ async def compute_score(  # noqa: PLR0913  # verl's signature, and our settings 
         tasks: file of the tasks that ids name, or several.
         workers: judge workers in each of verl's `reward.num_workers` processes (8, unless set);
             each holds up to four responses, so that 8 · 4 · 4 = 128 calls are in flight.
-        on_unavailable: "zero", with `rubric/unavailable` 1; or "raise", which ends the training.
+        on_unavailable: "zero", with `rubric/unavailable` 1; or "raise": verl's default trainer
+            leaves the response out and ends where a whole step is lost; its older one ends.
         ledger: file that keeps every judgement, for `rubric-judge rejudge` and the books.
         thoughts: way to tell thoughts from answers; "opened" where the chat template opens each,
             which cannot be seen here.
