@@ -29,8 +29,8 @@ Configuration
     Default: ``12``
 
 .. confval:: gate_colour
-   :type: ``str``
-   :default: ``'green'``
+   :type: :code-py:`str`
+   :default: :code-py:`'green'`
 
    The colour of the signal at the gate. It is one of::
 

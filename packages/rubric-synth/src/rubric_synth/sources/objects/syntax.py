@@ -97,7 +97,10 @@ def body_of(blocks: Sequence[Node], options: dict[str, str]) -> Body:
         blocks: Its blocks.
         options: Fields that its directive has, such as "default".
     """
-    fields = {name: inline_to_prose(text) for name, text in options.items()}
+    fields = {
+        name: inline_to_prose(_PATTERNS["role"].sub(r"\1", text))
+        for name, text in options.items()
+    }
     paragraphs: list[str] = []
     is_old = False
     for paragraph in _paragraphs(blocks, fields):
@@ -113,7 +116,7 @@ def body_of(blocks: Sequence[Node], options: dict[str, str]) -> Body:
         fields.setdefault("type", match["type"])
         if match["default"]:
             fields.setdefault("default", match["default"])
-    is_old = is_old or _PATTERNS["old"].match(text) is not None
+    is_old = is_old or _PATTERNS["old"].search(text) is not None
     return Body(
         text=text,
         value_type=fields.get("type", "").replace("`", ""),

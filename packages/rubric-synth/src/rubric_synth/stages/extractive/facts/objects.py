@@ -6,7 +6,12 @@ from collections.abc import Iterator
 from rubric_core import CriterionKind
 from rubric_synth import language
 from rubric_synth.document import ApiItem
-from rubric_synth.stages.extractive.facts import conditions, defaults, wording
+from rubric_synth.stages.extractive.facts import (
+    conditions,
+    defaults,
+    parsing,
+    wording,
+)
 from rubric_synth.stages.extractive.facts.conditions import Frame
 from rubric_synth.stages.extractive.facts.fact import Fact
 from rubric_synth.tables import patterns, word_sets
@@ -30,6 +35,24 @@ def without_subject(sentence: str) -> str:
     return _PATTERNS["this_object"].sub("", sentence)
 
 
+def is_about_object(sentence: str) -> bool:
+    """Tell whether a first sentence is about an object, and not about who sets it.
+
+    Args:
+        sentence: The sentence, such as "Set to false to leave out the bell".
+    """
+    return _PATTERNS["users_act"].match(sentence) is None
+
+
+def _has_subject(sentence: str) -> bool:
+    """Tell whether the first word of a sentence belongs to the subject of its verb."""
+    phrase = f"The {language.lower_first(sentence)}."
+    (doc,) = parsing.parsed([conditions.probe(phrase)])
+    root = parsing.root_of(doc)
+    subject = None if root is None else parsing.child(root, "nsubj", "nsubjpass")
+    return subject is not None and subject.left_edge.i == 0
+
+
 def purpose_frame(topic: str, sentence: str) -> Frame | None:
     """Return what an object does, where its description begins with a verb; None elsewhere.
 
@@ -42,12 +65,15 @@ def purpose_frame(topic: str, sentence: str) -> Frame | None:
     first, second = sentence.split()[:2]
     if first.lower() in _NOUNS and second in _BEHIND_NOUNS:
         return None  # "Prefix to use", "Limit of"
+    if first.lower() in _NOUNS and _has_subject(sentence):
+        return None  # "Commit objects record the encoding"
     predicate = wording.as_predicate(sentence, _VERBS)
     if not predicate:
         return None
     predicate = _PATTERNS["second_end"].sub(r"\1s", predicate)
     for match in _PATTERNS["after_to"].finditer(predicate):
-        if f"{match[1]}{match[2]}" in sentence:  # "used to parse and check the program"
+        joint = match[1].split()[-1]
+        if f" {joint} {match[2]}" in sentence:  # "used to parse and check the program"
             predicate = predicate.replace(match[0], f"{match[1]}{match[2]}")
     fact = Fact(
         CriterionKind.DEFINITION,
@@ -91,7 +117,8 @@ def is_sound(fact: Fact, text: str, item: ApiItem | None) -> bool:
         return False
     match fact.kind:
         case CriterionKind.CONDITION:
-            return fact.sentence.startswith(f"If {fact.topic} ")
+            is_own = fact.sentence.startswith(f"If {fact.topic} ")
+            return is_own and not _has_false_subject(fact.sentence, text)
         case CriterionKind.LIMIT:
             # "Should metadata be saved" asks, and sets no limit.
             return _PATTERNS["asks"].match(fact.sentence) is None
@@ -99,6 +126,22 @@ def is_sound(fact: Fact, text: str, item: ApiItem | None) -> bool:
             return _is_whole(fact.sentence, item.description if item else "")
         case _:
             return True
+
+
+def _has_false_subject(sentence: str, text: str) -> bool:
+    """Tell whether a program became the subject of what follows from a condition, and is none.
+
+    "git-config writes the index" of a page about Git's settings; "Git renames detection is off".
+    """
+    rest = sentence.partition(", ")[2]
+    program = text.partition("\n")[0].partition(" of ")[2]
+    if not rest.startswith((f"{program} ", f"`{program}` ")):
+        return False
+    if rest.rstrip(".") in text:
+        return False
+    if "-" in program:
+        return True
+    return _PATTERNS["second_predicate"].search(rest) is not None
 
 
 def _is_whole(sentence: str, description: str) -> bool:
@@ -174,6 +217,9 @@ def _unit_of(default: str, text: str) -> str | None:
         rf"(?i)\bdefault[^.]*?(?<![\w.]){re.escape(default)}(?!\w)", text
     )
     for place in places:
+        sentence = language.sentences(text[: place.end()])[-1]
+        if _PATTERNS["default_of_a_case"].match(sentence):
+            return None
         after = text[place.end() :]
         match = _PATTERNS["unit"].match(after)
         if match is not None:

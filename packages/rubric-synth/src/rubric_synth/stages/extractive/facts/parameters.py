@@ -86,6 +86,8 @@ def _meaning_frame(
     if not entry.is_of_manual:
         return _meaning(topic, meaning, is_several, proper)
     meaning = objects.without_subject(meaning)
+    if not objects.is_about_object(meaning):
+        return None
     frame = objects.purpose_frame(topic, meaning)
     return frame or _meaning(topic, meaning, is_several, proper)
 
