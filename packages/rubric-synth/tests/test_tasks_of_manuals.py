@@ -68,6 +68,10 @@ def test_an_entry_of_a_manual_is_read_back(form: ApiForm, name: str) -> None:
             "`--x` does not open or close the gates of the lock.",
         ),
         (
+            "Prompt for the name of each boat at the gate.",
+            "`--x` prompts for the name of each boat at the gate.",
+        ),
+        (
             "If given, the lower gate stays closed.",
             "If `--x` is given, the lower gate stays closed.",
         ),
@@ -110,6 +114,8 @@ def test_a_default_is_one_value_that_the_text_states(text: str, default: str) ->
         "Close the gate after `X` boats have passed the lock.",
         "Be quiet after a boat has passed the lock.",
         "Silent mode.",
+        "Optionally set by the keeper to hold the names of the boats.",
+        "Paint the walls that are old, but which become dry at night.",
         "Set to false to leave out the bell of the lock.",
         "Commit objects record the colour of the wall in their header.",
         "If given, rename detection is disabled.",

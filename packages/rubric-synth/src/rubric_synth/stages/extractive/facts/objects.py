@@ -23,6 +23,7 @@ _PLACEHOLDER = re.compile("`[A-Z]`")
 _WORDS = word_sets("facts", "objects")
 _VERBS = _WORDS["verbs"]
 _NOUNS = _WORDS["nouns"]
+_WITH_FOR = frozenset({"ask", "check", "prompt", "search", "test", "wait", "watch"})
 _BEHIND_NOUNS = _WORDS["behind_nouns"]
 
 
@@ -63,7 +64,9 @@ def purpose_frame(topic: str, sentence: str) -> Frame | None:
     if not wording.is_readable(sentence) or conditions.is_pointing(sentence):
         return None
     first, second = sentence.split()[:2]
-    if first.lower() in _NOUNS and second in _BEHIND_NOUNS:
+    takes_for = second == "for" and first.lower() in _WITH_FOR
+    is_noun = first.lower() in _NOUNS and second in _BEHIND_NOUNS
+    if is_noun and not takes_for:
         return None  # "Prefix to use", "Limit of"
     if first.lower() in _NOUNS and _has_subject(sentence):
         return None  # "Commit objects record the encoding"
