@@ -1,5 +1,6 @@
 import contextlib
 import errno
+import fcntl
 import os
 import re
 import subprocess
@@ -15,6 +16,7 @@ from rubric_core.files import (
     open_to_append,
     read_file,
     remove_unfinished,
+    replacing,
     replacing_folder,
     write_text,
 )
@@ -167,6 +169,75 @@ def test_only_what_killed_writers_left_is_removed_by_the_next(tmp_path: Path) ->
     assert names() == {"folder", ".file.X.tmp"}
     remove_unfinished(tmp_path, "folder|file")
     assert names() == {"folder"}
+
+
+def test_a_writer_loses_nothing_to_one_who_removes_before_each_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock = fcntl.flock
+    steps = list[str]()
+
+    def remove(step: str) -> None:
+        with monkeypatch.context() as real:
+            real.setattr("fcntl.flock", lock)
+            remove_unfinished(tmp_path, "folder|file")
+        steps.append(step)
+
+    def flock(descriptor: int, operation: int) -> None:
+        if steps.count("lock") % 2 == 0:
+            remove("lock")  # it takes what is not locked yet
+        else:
+            steps.append("lock")
+        lock(descriptor, operation)
+
+    def replace(path: Path, target: Path) -> Path:
+        remove("replace")
+        os.replace(path, target)  # noqa: PTH105
+        return target
+
+    monkeypatch.setattr("fcntl.flock", flock)
+    monkeypatch.setattr(Path, "replace", replace)
+    with replacing_folder(tmp_path / "folder") as folder:
+        (folder / "new").touch()
+        write_text(tmp_path / "file", "whole")
+
+    assert steps == ["lock", "lock", "lock", "lock", "replace"]
+    assert (tmp_path / "file").read_text() == "whole"
+    assert (tmp_path / "folder" / "new").exists()
+    assert {path.name for path in tmp_path.iterdir()} == {"folder", "file"}
+
+
+@pytest.mark.parametrize("code", [errno.EBADF, errno.ENOTSUP])
+def test_nothing_is_removed_where_locks_do_not_tell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    def flock(*_: int) -> None:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr("fcntl.flock", flock)
+    with replacing(tmp_path / "file") as file:
+        file.write(b"whole")
+        remove_unfinished(tmp_path, "file")
+    assert (tmp_path / "file").read_bytes() == b"whole"
+
+
+def test_a_file_is_judged_abandoned_by_a_lock_that_network_file_systems_have(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = fcntl.flock
+
+    def flock(descriptor: int, operation: int) -> None:
+        access = fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE
+        if operation & fcntl.LOCK_EX and access == os.O_RDONLY:
+            raise OSError(errno.EBADF, "as flock(2) says of NFS")
+        real(descriptor, operation)
+
+    monkeypatch.setattr("fcntl.flock", flock)
+    (tmp_path / ".file.0123abcd.tmp").touch()
+    with replacing(tmp_path / "file") as file:
+        remove_unfinished(tmp_path, "file")
+        file.write(b"whole")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
 def test_a_line_that_does_not_reach_the_disk_is_cut_off(

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from rubric_core.errors import NotJsonError, RubricFileError, SchemaError
-from rubric_core.locks import hold, is_held
+from rubric_core.locks import abandoned, hold
 from rubric_core.nearest import near
 from rubric_core.strict_json import decode
 
@@ -205,22 +205,24 @@ def replacing(path: Path) -> Generator[BinaryIO]:
     """
     is_file = path.is_file() or not path.exists()
     target = resolved(path)
-    temporary = _temporary(target)
+    temporary = None
     try:
-        with temporary.open("xb") if is_file else _open_to_write(path) as file:
-            if is_file:
-                hold(file.fileno())
+        if is_file:
+            temporary, opened = _fresh_file(target)
+        else:
+            opened = _open_to_write(path)
+        with opened as file:
             yield file
             file.flush()
-            if is_file:
+            if temporary is not None:
                 os.fsync(file.fileno())
-        if is_file:
-            temporary.replace(target)
+                temporary.replace(target)  # while it is locked
     except OSError as error:
         error.filename = error.filename or str(path)
         raise
     finally:
-        temporary.unlink(missing_ok=True)
+        if temporary is not None:
+            temporary.unlink(missing_ok=True)
 
 
 def check_writable(path: Path, *, makes_folders: bool = False) -> None:
@@ -296,12 +298,10 @@ def replacing_folder(path: Path) -> Generator[Path]:
     Raises:
         OSError: it cannot be written; an older folder is still there.
     """
-    fresh = _temporary(path)
     old = _temporary(path)
-    fresh.mkdir(parents=True)
-    descriptor = os.open(fresh, os.O_RDONLY | os.O_DIRECTORY)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fresh, descriptor = _fresh_folder(path)
     try:
-        hold(descriptor)
         yield fresh
         if path.exists():  # a folder cannot be renamed over one with content
             path.rename(old)
@@ -314,6 +314,28 @@ def replacing_folder(path: Path) -> Generator[Path]:
         for leftover in (fresh, old):
             shutil.rmtree(leftover, ignore_errors=True)
         os.close(descriptor)
+
+
+def _fresh_file(target: Path) -> tuple[Path, BufferedWriter]:
+    while True:
+        temporary = _temporary(target)
+        file = temporary.open("xb")
+        if hold(file.fileno(), temporary):
+            return temporary, file
+        file.close()
+        temporary.unlink(missing_ok=True)
+
+
+def _fresh_folder(target: Path) -> tuple[Path, int]:
+    while True:
+        temporary = _temporary(target)
+        temporary.mkdir()
+        with suppress(FileNotFoundError):  # another writer took it for a killed one's
+            descriptor = os.open(temporary, os.O_RDONLY | os.O_DIRECTORY)
+            if hold(descriptor, temporary):
+                return temporary, descriptor
+            os.close(descriptor)
+            shutil.rmtree(temporary, ignore_errors=True)
 
 
 def is_temporary(name: str, *, of: str) -> bool:
@@ -338,13 +360,13 @@ def remove_unfinished(folder: Path, of: str, *, earlier: str = r"(?!)") -> None:
         OSError: something cannot be removed.
     """
     for path in list(folder.glob(".*")):
-        is_one = is_temporary(path.name, of=of) or re.fullmatch(earlier, path.name)
-        if not is_one or is_held(path):
+        if not is_temporary(path.name, of=of) and not re.fullmatch(earlier, path.name):
             continue
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
-        else:
-            path.unlink(missing_ok=True)  # its writer may be alive, and faster
+        with abandoned(path) as is_abandoned:
+            if is_abandoned and path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            elif is_abandoned:
+                path.unlink(missing_ok=True)  # another may remove it too, and faster
 
 
 def sync(path: Path) -> None:

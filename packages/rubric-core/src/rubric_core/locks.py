@@ -149,22 +149,41 @@ def _is_current(lock: Path, descriptor: int) -> bool:
         return False
 
 
-def hold(descriptor: int) -> None:
-    """Lock a temporary file or folder until it is closed: its writer is alive."""
-    with contextlib.suppress(OSError):  # not every file system has locks
+def hold(descriptor: int, path: Path) -> bool:
+    """Lock a temporary file or folder until it is closed: its writer is alive.
+
+    Returns:
+        Whether it is still there: before it was locked it could be taken for a killed writer's.
+    """
+    try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # not every file system has locks
+        return True
+    return path.exists()
 
 
-def is_held(path: Path) -> bool:
-    """Return whether a process holds a temporary file or folder."""
+@contextlib.contextmanager
+def abandoned(path: Path) -> Generator[bool]:
+    """Tell whether nobody writes a temporary file or folder, and let nobody begin in the block.
+
+    Where that cannot be told, without locks or the right to read, somebody may be writing it.
+    """
+    if path.is_symlink():
+        yield True  # it holds nothing
+        return
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
     except OSError:
-        return False
+        yield False
+        return
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        return isinstance(error, BlockingIOError)  # or there are no locks here
+        # A shared lock: on NFS, the other kind needs a file that is open to write.
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        yield False
+    else:
+        yield True
     finally:
         os.close(descriptor)
-    return False
