@@ -345,7 +345,7 @@ def updates_of(export: Export, run: Run) -> Iterator[dict[tuple[str, str], list[
         yield found
 
 
-def assert_updates(export: Export, run: Run, expected_G: Any) -> None:
+def assert_updates(export: Export, run: Run, expected_PG: Any) -> None:
     """Compare what the optimiser was given with the advantages of the same responses."""
     updates = list(updates_of(export, run))
     assert len(updates) == STEPS
@@ -354,8 +354,7 @@ def assert_updates(export: Export, run: Run, expected_G: Any) -> None:
         groups = groups_of(export.tasks, run, step)
         assert [len(group.rows) for group in groups] == [GROUP] * PROMPTS
         assert sum(map(len, found.values())) == GROUP * PROMPTS
-        for group in groups:
-            wanted_G = expected_G(group)
+        for group, wanted_G in zip(groups, expected_PG(groups), strict=True):
             for row, wanted in zip(group.rows, wanted_G, strict=True):
                 for mask_T, advantages_T in found[row["input"], row["output"]]:
                     np.testing.assert_allclose(
@@ -367,18 +366,27 @@ def assert_updates(export: Export, run: Run, expected_G: Any) -> None:
     assert len({count for _, count in moved}) > 1  # of rubrics that differ in length
 
 
-def grpo(group: Group) -> Any:
+def grpo(groups: list[Group]) -> Any:
     """Ours, in the scale of verl's GRPO, whose mean holds the response itself.
 
     It divides by the deviation and 1e-6.
     """
-    ours_G = group_advantages([group.rewards_G])[0] * (GROUP - 1) / GROUP
-    deviation = np.std(group.rewards_G, ddof=1)
-    return ours_G * deviation / (deviation + 1e-6)
+    rewards_PG = np.array([group.rewards_G for group in groups])
+    deviations_P = np.std(rewards_PG, axis=1, ddof=1, keepdims=True)
+    ours_PG = group_advantages(rewards_PG) * (GROUP - 1) / GROUP
+    return ours_PG * deviations_P / (deviations_P + 1e-6)
 
 
-def by_criterion(group: Group) -> Any:
-    return decoupled_advantages([group.z_GM], [group.weights_M])[0]
+def by_criterion(groups: list[Group]) -> Any:
+    """Of the whole step, for its last division is by the deviation of the batch."""
+    widest = max(len(group.weights_M) for group in groups)
+    z_PGM = np.full((len(groups), GROUP, widest), np.nan)
+    weights_PM = np.zeros((len(groups), widest))
+    for p, group in enumerate(groups):
+        count = len(group.weights_M)
+        z_PGM[p, :, :count] = group.z_GM
+        weights_PM[p, :count] = group.weights_M
+    return decoupled_advantages(z_PGM, weights_PM)
 
 
 def test_rewards_of_the_trainer_are_the_judges(export: Export, plain: Run) -> None:
@@ -409,7 +417,8 @@ def test_advantages_by_criterion_of_ragged_rubrics(
 
 
 def test_the_trained_policy_is_left_behind(export: Export, plain: Run) -> None:
-    from safetensors.numpy import load_file
+    import torch
+    from safetensors.torch import load_file
 
     actor = plain.folder / f"runs/verl/global_step_{STEPS}/actor"
     merged = plain.folder / "merged"
@@ -425,7 +434,9 @@ def test_the_trained_policy_is_left_behind(export: Export, plain: Run) -> None:
     before = load_file(export.model / "model.safetensors")
     after = load_file(merged / "model.safetensors")
     moved = [
-        name for name, value in before.items() if not np.array_equal(after[name], value)
+        name
+        for name, value in before.items()
+        if not torch.equal(after[name], value.to(after[name].dtype))
     ]
     assert len(moved) == len(before)
 
