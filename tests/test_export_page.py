@@ -71,3 +71,16 @@ def test_a_target_is_checked_with_the_release_that_it_names() -> None:
         _, _, release = TARGETS[name].stack.partition("==")
         if release:
             assert re.search(rf" {re.escape(release)}(:| on Python)", rows), name
+
+
+def test_the_page_of_adapters_says_what_was_run_with_an_exported_folder() -> None:
+    page = (ROOT / "docs/adapters.md").read_text("utf-8")
+    table = page.partition("| stack |")[2].partition("\n\n")[0]
+    rows = [row.strip("| ").split(" | ") for row in table.splitlines()[2:]]
+    run = {
+        re.sub(r"[-_]", "", re.findall(r"\[(.+?)\]", cells[0])[0]).lower()
+        for cells in rows
+        if cells[-1] != "–"
+    }
+
+    assert run == {re.sub(r"[-_]", "", name).lower() for name in TARGETS}
