@@ -5,6 +5,7 @@ import importlib
 import sys
 import zlib
 from functools import partial
+from itertools import groupby
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -323,12 +324,17 @@ def test_the_trainer_of_main_ppo_computes_our_advantages(queue: Any, kind: str) 
     fields.append(
         {**fields[0], "uid": "padding", "response_mask": torch.zeros(1).long()}
     )
-    queue.kv_batch_put(
-        keys=keys,
-        partition_id="train",
-        fields=list_of_dict_to_tensordict(fields),
-        tags=tags,
-    )
+    # As verl's agent loop does, a rollout at a time.
+    for _, numbers in groupby(
+        range(len(keys)), lambda row: keys[row].rsplit("_", 1)[0]
+    ):
+        rows = list(numbers)
+        queue.kv_batch_put(
+            keys=[keys[row] for row in rows],
+            partition_id="train",
+            fields=list_of_dict_to_tensordict([fields[row] for row in rows]),
+            tags=[tags[row] for row in rows],
+        )
     batch = KVBatchMeta(partition_id="train", keys=keys, tags=tags)
     trainer = SimpleNamespace(
         config=SimpleNamespace(
