@@ -244,7 +244,8 @@ _ATIF = {"schema_version": "ATIF-v1.4", "steps": [{"source": "agent", "message":
         json.dumps(_ITEMS),
         json.dumps({"output": _ITEMS}),
         json.dumps(_ATIF),
-        json.dumps({"nodes": []}),
+        json.dumps({"nodes": [{"message": _MESSAGES[0]}]}),
+        json.dumps({"task": {}, "traces": [{"nodes": [{"message": _reply("4")}]}]}),
         str(_MESSAGES),
         f"array({_MESSAGES}, dtype=object)",
     ],
@@ -283,6 +284,13 @@ def test_a_trajectory_written_as_one_text_is_refused_as_a_response(
         "[1, 2",
         '[{"type": "message", "text": "4"}, {"kind": "x"}]',
         "[{'role': 'admin'}]",
+        "[{'role': 'assistant', 'content': text}]\nis what the template takes.",
+        '{"nodes": [], "edges": []}',
+        '{"nodes": [{"id": 1, "message": "Start."}, {"id": 2}], "edges": [[1, 2]]}',
+        '{"task": "build", "traces": [{"nodes": [{"id": 1}]}]}',
+        '{"schema_version": "1.0", "steps": [{"run": "make"}]}',
+        '{"output": [{"type": "message", "text": "4"}, {"type": "reasoning"}]}',
+        '[{"type": "message", "text": "4"}, {"type": "message", "text": "5"}]',
     ],
 )
 def test_an_answer_that_is_json_stays_an_answer(

@@ -13,7 +13,7 @@ from rubric_core.schema.trace import Role, ToolCall, Trace, TraceStep
 from rubric_core.traces.chat import arguments_text, reply_step, seen_text
 from rubric_core.traces.messages import messages_in, readable
 
-_VERSION = "ATIF-v1."
+ATIF_VERSION = "ATIF-v1."
 _NO_CALL = "\0"
 
 
@@ -35,10 +35,10 @@ def atif_trace(
         SchemaError: another format, a part of a longer trajectory, or as `Trace`.
     """
     version = document.get("schema_version")
-    if not isinstance(version, str) or not version.startswith(_VERSION):
+    if not isinstance(version, str) or not version.startswith(ATIF_VERSION):
         raise SchemaError(
-            f"schema_version is {shortened(str(version), 40)!r}, and {_VERSION}x is read: give the "
-            "trajectory.json of an agent",
+            f"schema_version is {shortened(str(version), 40)!r}, and {ATIF_VERSION}x is read: give "
+            "the trajectory.json of an agent",
             field="schema_version",
         )
     if document.get("continued_trajectory_ref"):

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple, cast
 from rubric_core.errors import SchemaError, shortened
 from rubric_core.schema.answer import Thoughts
 from rubric_core.schema.trace import Trace
-from rubric_core.traces.atif import atif_trace
+from rubric_core.traces.atif import ATIF_VERSION, atif_trace
 from rubric_core.traces.chat import chat_trace
 from rubric_core.traces.messages import listed
 from rubric_core.traces.responses import responses_trace
@@ -31,7 +31,16 @@ _AUTHORS = ("system", "developer", "user", "assistant", "tool", "function")
 _SAID = ("content", "tool_calls", "function_call", "refusal")
 """Fields of which a chat message has one beside `role`."""
 _PYTHON = re.compile(r"(?:array\()?\[\s*\{'(?:role|content)': ")
-"""The beginning of messages as Python writes them, which pandas does with lists in CSV."""
+_PYTHON_END = re.compile(r"\}\s*\](?:,\s*dtype=object\s*\))?\s*\Z")
+"""The beginning and the end of messages as Python writes them, and with it pandas in CSV."""
+_TOLD_BY = {
+    "message": "content",
+    "function_call": "arguments",
+    "custom_tool_call": "input",
+    "mcp_call": "arguments",
+    "reasoning": "summary",
+}
+"""A field that an item of the Responses API has beside its type; results have a `call_id`."""
 
 
 class RecordedTrace(NamedTuple):
@@ -59,25 +68,49 @@ def is_written_out(text: str) -> bool:
 
     It is JSON of a trajectory, or Python's own writing of messages: of a list, each with a known
     `role` and something said, one of them the assistant's; of another format, with the fields that
-    only that format has. Any other JSON may be an answer.
+    only that format has: nodes with messages, and not those of a graph. Any other JSON may be an
+    answer.
     """
     start = text.lstrip()
-    if _PYTHON.match(start):
+    if _PYTHON.match(start) and _PYTHON_END.search(start, max(0, len(start) - 100)):
         return "'assistant'" in start
     value = json_in(text)
-    if isinstance(value, Mapping):
-        fields = cast("Mapping[str, object]", value)
-        kind = _format_of_fields(fields)
-        if kind == "messages":
+    if not isinstance(value, Mapping):
+        items = _mappings(value)
+        is_list_of_items = any(map(_is_sure_item, items)) and all(
+            "type" in item for item in items
+        )
+        return _are_sure_messages(items) or is_list_of_items
+    return _is_sure_document(cast("Mapping[str, object]", value))
+
+
+def _is_sure_document(fields: Mapping[str, object]) -> bool:
+    match _format_of_fields(fields):
+        case "messages":
             return _are_sure_messages(_mappings(fields["messages"]))
-        if kind == "responses":
+        case "responses":
             answer, asked = _answered(fields)
-            return bool(asked) or any(map(_is_item, _mappings(answer.get("output"))))
-        return kind is not None
-    items = _mappings(value)
-    return _are_sure_messages(items) or (
-        format_of(items) == "responses" and all("type" in item for item in items)
+            items = _mappings(answer.get("output"))
+            return bool(asked) or any(map(_is_sure_item, items))
+        case "verifiers":
+            traces = _mappings(fields["traces"]) if _is_episode(fields) else [fields]
+            return any(map(_has_message_nodes, traces))
+        case "atif":
+            return str(fields["schema_version"]).startswith(ATIF_VERSION)
+        case None:
+            return False
+
+
+def _has_message_nodes(fields: Mapping[str, object]) -> bool:
+    nodes = _mappings(fields.get("nodes"))
+    messages = [node.get("message") for node in nodes]
+    return bool(messages) and all(
+        isinstance(message, Mapping) and "role" in message for message in messages
     )
+
+
+def _is_sure_item(fields: Mapping[str, object]) -> bool:
+    return _is_item(fields) and _TOLD_BY.get(str(fields["type"]), "call_id") in fields
 
 
 def _are_sure_messages(items: Sequence[Mapping[str, object]]) -> bool:
