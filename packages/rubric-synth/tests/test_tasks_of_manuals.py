@@ -75,6 +75,22 @@ def test_an_entry_of_a_manual_is_read_back(form: ApiForm, name: str) -> None:
             "If given, the lower gate stays closed.",
             "If `--x` is given, the lower gate stays closed.",
         ),
+        (
+            "Time limit for boats that go up.",
+            "`--x` is the time limit for boats that go up.",
+        ),
+        (
+            "Wait for the last boat of the day.",
+            "`--x` waits for the last boat of the day.",
+        ),
+        (
+            "Enable the night mode of the lock and attempt to wake the keeper.",
+            "`--x` enables the night mode of the lock and attempts to wake the keeper.",
+        ),
+        (
+            "Use the pump of the lock to empty it and recalculate levels.",
+            "`--x` uses the pump of the lock to empty it and recalculate levels.",
+        ),
     ],
 )
 def test_what_an_option_does_is_a_fact(text: str, sentence: str) -> None:
@@ -99,6 +115,9 @@ def test_what_an_option_does_is_a_fact(text: str, sentence: str) -> None:
         ("Default: `N/A`.", ""),
         ("Default: `'-'`.", ""),
         ("Default: the level of the sea.", ""),
+        ("With Canal 2.8 and earlier the default is `ipv4`.", ""),
+        ("Before version 3 the default is 7.", ""),
+        ("The default is 7. Before version 3 gates were of wood.", "7"),
     ],
 )
 def test_a_default_is_one_value_that_the_text_states(text: str, default: str) -> None:
@@ -123,6 +142,10 @@ def test_a_default_is_one_value_that_the_text_states(text: str, default: str) ->
         "If it is set, the name of the lock comes from the wall.",
         "Gongs boats that wait at the upper gate.",
         "Paint the wall of the lock in green, but only if it is dry.",
+        "Consider a boat as lost, when it does not come back, and a week has passed.",
+        "The limit for a boat to pass the lock, or zero (as long as it takes).",
+        "The width of a new gate, do not touch the old gates of the lock.",
+        "Write the names of all boats, and one line of key: value output for each.",
     ],
 )
 def test_half_a_meaning_or_code_that_is_cut_makes_no_fact(text: str) -> None:

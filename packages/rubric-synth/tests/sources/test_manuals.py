@@ -152,6 +152,51 @@ def test_options_of_another_command_have_no_owner(
     }
 
 
+_USAGE = """
+Filling a lock
+==============
+
+Usage
+-----
+
+::
+
+    canal-fill [-h] [--up] [--wait SECONDS]
+
+Optional arguments
+------------------
+
+--up       Fill it from above.
+"""
+
+
+@pytest.mark.parametrize(
+    "page",
+    [_USAGE, _USAGE.replace("::\n\n    canal", "| canal")],
+)
+def test_a_usage_names_the_command_of_the_options_below(
+    tmp_path: Path, read: Callable[..., list[object]], page: str
+) -> None:
+    (tmp_path / "pyproject.toml").write_text('[project]\nname = "canal"\n')
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    (docs / "fill.rst").write_text(page)
+
+    assert _described(read(docs)) == {"--up": ("canal-fill", "", "Fill it from above.")}
+
+
+def test_a_heading_with_a_longer_name_is_about_another_command(
+    tmp_path: Path, reasons: Callable[..., dict[str, str]]
+) -> None:
+    (tmp_path / "pyproject.toml").write_text('[project]\nname = "canal"\n')
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    text = "canal-gates\n===========\n\n.. option:: --all\n\n   Close both gates.\n"
+    (docs / "gates.rst").write_text(text)
+
+    assert reasons(docs)["docs/gates.rst#objects"] == "no_program"
+
+
 _MARKDOWN = """
 # Settings
 
@@ -182,6 +227,56 @@ The file with the default gate.
 | `CANAL_PORT` | `80` | The port of the lock keeper |
 | `CANAL_USER` | | The name of the lock keeper |
 """
+
+
+_FIELDS = """
+# Settings
+
+### `gate_file`
+
+- Format: `str`
+- CLI flags: `-g`, `--gate-file` (used on the **first** run)
+- Default value: `.gate.yml`
+
+Path to a file of gates.
+
+### **lock_watch**
+
+> type=`bool`, default=`False` </br>
+> env-var=`LOCK_WATCH_FOR_CANAL`
+
+Watch the lock at night.
+
+### **lock_path**
+
+> type=`str`, default=`"."` (or that of the gate) </br>
+> env-var=`LOCK_PATH_FOR_CANAL`
+
+Where the lock is, by default here.
+
+### `gate_list`
+
+- Default gates: none.
+- The lower gate
+
+A list of gates, the default one first.
+"""
+
+
+def test_fields_in_a_list_or_in_pairs_are_read(
+    tmp_path: Path, read: Callable[..., list[object]]
+) -> None:
+    (tmp_path / "mkdocs.yml").write_text("site_name: Canal\n")
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    (docs / "settings.md").write_text(_FIELDS)
+
+    assert _described(read(docs)) == {
+        "gate_file": ("Canal", "", "Path to a file of gates. Default: `.gate.yml`."),
+        "lock_watch": ("Canal", "bool", "Watch the lock at night. Default: `False`."),
+        "lock_path": ("Canal", "str", "Where the lock is, by default here."),
+        "gate_list": ("Canal", "", "A list of gates, the default one first."),
+    }
 
 
 def test_headings_lists_and_tables_of_markdown_describe_objects(
@@ -227,6 +322,9 @@ Leave out the bell, as \fB\-\-wait\fR does.
 Let the lock run full.
 .RE
 .TP
+\fB\-U\fR (ignored)
+Open the gate for users.
+.TP
 \fB\-V\fR
 Print the version number of the lock.
 .SH ENVIRONMENT
@@ -265,6 +363,72 @@ def test_a_manual_page_of_unix_is_a_document_with_its_options(
         "LOCK_LOG": ("canal-lock", "", "The file of the log."),
         "LOCK_USER": ("canal-lock", "", "The keeper of the lock."),
         "LOCK_PORT": ("canal-lock", "", "The port of the keeper."),
+    }
+
+
+_FILE = r""".TH "CANAL\&.CONF" "5" "2026"
+.SH NAME
+canal.conf \- settings of the canal
+.SH SETTINGS
+.PP
+\fBgate\fP \fIname\fP [\fIoption\fP]...
+.RS 4
+This is a gate of the canal. It has the following options:
+.PP
+\fBis_closed\fP
+.RS 4
+Keep the gate closed.
+.RE
+.PP
+\fBGATE_KEY\fP
+.RS 4
+The key of the gate.
+.RE
+.RE
+.PP
+\fBPUMP\fP
+.RS 4
+The pump that fills the lock. It has the following option:
+.PP
+power=\fIwatts\fP
+.RS 4
+How much it takes. The default value is 600.
+.RE
+.RE
+.PP
+\fBcanal_owner\fP
+.RS 4
+The owner of the canal.
+.RE
+.TP
+lock \fIname\fP
+This is a lock of the canal:
+.RS
+.TP
+.B depth
+The depth of this lock.
+.TP
+.B width
+The width of this lock.
+.TP
+.B length
+The length of this lock.
+.RE
+"""
+
+
+def test_options_of_a_setting_are_no_settings_and_no_part_of_its_text(
+    tmp_path: Path, read: Callable[..., list[object]]
+) -> None:
+    (tmp_path / "canal.conf.5").write_text(_FILE)
+
+    found = read(tmp_path)
+
+    prose, *_ = [item for item in found if isinstance(item, Document)]
+    assert prose.title == "CANAL.CONF(5)"
+    assert _described(found) == {
+        "PUMP": ("canal.conf", "", "The pump that fills the lock."),
+        "canal_owner": ("canal.conf", "", "The owner of the canal."),
     }
 
 

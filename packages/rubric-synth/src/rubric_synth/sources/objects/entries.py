@@ -1,5 +1,6 @@
 """Entries of the described objects of a page: the settings, options or variables of one program."""
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from rubric_synth.document import ApiEntry, ApiForm, ApiItem
@@ -62,9 +63,15 @@ def _owner(item: Described, program: str) -> str:
     for heading in item.headings:
         is_general = _PATTERNS["of_command_line"].search(heading) is not None
         is_plain = _PATTERNS["of_whole_program"].fullmatch(heading) is not None
-        if is_general or is_plain or program.casefold() in heading.casefold():
+        if is_general or is_plain or _names(heading, program):
             return program
     return ""
+
+
+def _names(heading: str, program: str) -> bool:
+    """Tell whether a heading has the name of a program, and not as a part of another name."""
+    name = re.escape(program)
+    return re.search(rf"(?i)(?<![\w-]){name}(?![\w-])", heading) is not None
 
 
 def _tells(item: Described) -> bool:

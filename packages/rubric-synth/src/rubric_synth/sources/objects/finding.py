@@ -12,9 +12,11 @@ from rubric_synth.sources.objects.described import (
     setting_name,
 )
 from rubric_synth.sources.objects.syntax import (
+    MOST_TITLE_CHARS,
     Node,
     body_of,
     described_text,
+    is_title_of_quote,
     one_line,
 )
 from rubric_synth.tables import patterns
@@ -30,21 +32,28 @@ _KINDS: dict[str, ObjectKind] = {
 """Directives of Sphinx, by the kind of what they describe."""
 _FEWEST_OF_A_LIST = 3
 """Fewest settings that a list or table without directives describes."""
-_MOST_TITLE_CHARS = 80
 _SIGNATURE = "sig-name"
 
 
 class Finder:
     """Reader of one page, which remembers the headings and the program that it is under."""
 
-    def __init__(self, title: str = "", *, has_plain_names: bool = False) -> None:
+    def __init__(
+        self,
+        title: str = "",
+        *,
+        has_plain_names: bool = False,
+        is_of_one_command: bool = False,
+    ) -> None:
         """Begin above the first heading.
 
         Args:
             title: Title of the page, where it is no heading of it.
             has_plain_names: Whether a word of English may name a setting: "Port".
+            is_of_one_command: Whether the page is about one command, whatever usage it shows.
         """
         self._has_plain_names = has_plain_names
+        self._is_of_one_command = is_of_one_command
         self._headings: list[tuple[int, str]] = [(0, title)] if title else []
         self._objects: set[int] = set()
         """Levels of the headings above that are names of objects."""
@@ -65,6 +74,7 @@ class Finder:
             block = blocks[place]
             place += 1
             content: Any = block.get("c")
+            self._see_usage(block)
             match block["t"]:
                 case "Header":
                     level, _, inlines = content
@@ -84,8 +94,23 @@ class Finder:
                     term = ([content, [blocks[place]["c"]]],)
                     yield from self._of_list(term, fewest=1)
                     place += 1
+                case "Para" if is_title_of_quote(blocks, place - 1) and _is_command(
+                    content
+                ):
+                    place += 1  # what it has are options of its own
                 case _:
                     pass
+
+    def _see_usage(self, block: Node) -> None:
+        """Remember the command whose usage a block shows: "canal-lock [-h] [--wait SECONDS]"."""
+        code = ""
+        if block["t"] == "CodeBlock":
+            code = block["c"][1]
+        elif block["t"] == "LineBlock" and block["c"]:
+            code = one_line(block["c"][0])
+        match = _PATTERNS["usage"].match(code)
+        if match is not None and not self._is_of_one_command:
+            self._program = match["name"]
 
     def _of_heading(
         self,
@@ -165,6 +190,8 @@ class Finder:
         for term, bodies in items:
             signature = _signature(term)
             title = signature or one_line(term)
+            if _PATTERNS["ignored"].search(title):
+                continue
             name = option_name(title) or setting_name(title)
             is_name = title.startswith(("`", "-")) or is_code_name(name)
             kind = None
@@ -175,7 +202,8 @@ class Finder:
                 kind = self._kind_of(name)
             blocks = [block for body in bodies for block in body]
             if kind is None:
-                yield from self.find(blocks)
+                if signature or not _is_command(term):
+                    yield from self.find(blocks)
                 continue
             body = body_of(blocks, {})
             if body.text and not body.is_old:
@@ -265,7 +293,19 @@ def _is_quoted(blocks: Sequence[Node], place: int) -> bool:
         return True
     title = one_line(inlines)
     name = option_name(title) or setting_name(title)
-    return len(title) <= _MOST_TITLE_CHARS and (name[:1] == "-" or is_code_name(name))
+    return len(title) <= MOST_TITLE_CHARS and (name[:1] == "-" or is_code_name(name))
+
+
+def _is_command(title: Sequence[Node]) -> bool:
+    """Tell whether a title is a command or setting with arguments, and heads no group of objects.
+
+    Args:
+        title: "server hostname [option]...", which has options of its own; "Common options".
+    """
+    words = one_line(title).replace("`", "")
+    return (
+        words[:1].islower() and _PATTERNS["of_whole_program"].fullmatch(words) is None
+    )
 
 
 def _enough(

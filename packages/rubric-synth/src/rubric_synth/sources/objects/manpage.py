@@ -78,7 +78,8 @@ def page_of(text: str) -> Page:
     if match is None:
         return Page("man", "", "")
     macros = "mdoc" if match["macro"] == "Dt" else "man"
-    return Page(macros, match["name"].replace("\\-", "-"), match["section"])
+    name = match["name"].replace("\\-", "-").replace("\\&", "")
+    return Page(macros, name, match["section"])
 
 
 def program_of(page: Page, blocks: Sequence[Node]) -> str:

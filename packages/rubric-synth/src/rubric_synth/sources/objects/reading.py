@@ -121,7 +121,11 @@ class ManualReader:
         page = manpage.page_of(text)
         _, blocks = self._converter.blocks(text, page.format)
         name = manpage.program_of(page, blocks)
-        finder = Finder(manpage.heading_of(page), has_plain_names=page.section == "5")
+        finder = Finder(
+            manpage.heading_of(page),
+            has_plain_names=page.section == "5",
+            is_of_one_command=True,
+        )
         return list(finder.find(blocks)), name
 
 

@@ -14,6 +14,9 @@ _KEPT_NOTES = word_set("notes_of_objects")
 _OLD = frozenset({"deprecated", "versionremoved", "deprecated-removed"})
 _CODE_ROLES = word_set("roles_of_objects")
 _POINTERS = frozenset({"ref", "doc", "numref", "std:ref", "std:doc"})
+_COMPLETING = frozenset({"CodeBlock", "BulletList", "OrderedList", "Table"})
+MOST_TITLE_CHARS = 80
+"""Characters of the longest title of an object."""
 _MOST_WORDS = 250
 """Words of a description after which no paragraph is added."""
 
@@ -128,8 +131,9 @@ def body_of(blocks: Sequence[Node], options: dict[str, str]) -> Body:
 def _paragraphs(blocks: Sequence[Node], fields: dict[str, str]) -> Iterator[str]:
     """Yield the paragraphs of a description; its fields go into `fields`."""
     waiting = ""
-    for block in blocks:
-        if block["t"] in {"CodeBlock", "BulletList", "OrderedList", "Table"}:
+    others = set(_places_of_others(blocks, fields))
+    for place, block in enumerate(blocks):
+        if place in others or block["t"] in _COMPLETING:
             # What a list or an example completes says nothing without it.
             waiting = _PATTERNS["announced"].sub("", waiting)
             continue
@@ -157,9 +161,63 @@ def _paragraphs(blocks: Sequence[Node], fields: dict[str, str]) -> Iterator[str]
     yield _PATTERNS["announced"].sub("", waiting)
 
 
+def _places_of_others(blocks: Sequence[Node], fields: dict[str, str]) -> Iterator[int]:
+    """Yield the places of what is no text of a description; a list of fields is read.
+
+    Other objects are none, neither title nor text: what an option of a setting says, such as its
+    default, is not true of the setting.
+
+    Args:
+        blocks: Blocks of the description.
+        fields: The fields known so far, which a list that comes first adds to.
+    """
+    if blocks and _is_list_of_fields(blocks[0], fields):
+        yield 0
+    for place in range(1, len(blocks)):
+        if is_title_of_quote(blocks, place):
+            yield from (place, place + 1)
+
+
+def is_title_of_quote(blocks: Sequence[Node], place: int) -> bool:
+    """Tell whether a block is a short title, no sentence, and a block quote follows it.
+
+    Args:
+        blocks: Blocks of a description or a page.
+        place: Place of the block.
+    """
+    if place + 1 >= len(blocks) or blocks[place + 1]["t"] != "BlockQuote":
+        return False
+    if blocks[place]["t"] not in {"Para", "Plain"}:
+        return False
+    title = one_line(blocks[place]["c"]).removesuffix("...")
+    return len(title) <= MOST_TITLE_CHARS and title[-1:] not in ".:;!?,"
+
+
+def _is_list_of_fields(block: Node, fields: dict[str, str]) -> bool:
+    """Tell whether a block is a list such as "- Type: `int`", "- Default: `3`"; read its fields."""
+    if block["t"] != "BulletList":
+        return False
+    lines: list[str] = []
+    for item in block["c"]:
+        if len(item) != 1 or item[0]["t"] not in {"Para", "Plain"}:
+            return False
+        lines.append(one_line(item[0]["c"]))
+    matches = [_PATTERNS["field"].match(line) for line in lines]
+    if not any(matches) or not all(map(_PATTERNS["any_field"].match, lines)):
+        return False
+    for match in filter(None, matches):
+        fields.setdefault(_field(match["name"]), match["text"].strip())
+    return True
+
+
 def _without_fields(text: str, fields: dict[str, str]) -> str:
     """Return a paragraph without its lines that are fields: "Default: `False`"."""
     if _PATTERNS["admonition"].match(text):
+        return ""
+    if _PATTERNS["pairs"].fullmatch(text):
+        for match in _PATTERNS["pair"].finditer(text):
+            if match["name"] in {"type", "default"} and not match["aside"]:
+                fields.setdefault(match["name"], f"`{match['value']}`")
         return ""
     kept: list[str] = []
     for line in text.splitlines():

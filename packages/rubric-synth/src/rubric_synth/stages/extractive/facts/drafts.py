@@ -73,7 +73,9 @@ def api_fact_drafts(
         if entry.parameters
         else RejectionReason.NO_PARAMETERS
     )
-    detail = f"{known} facts, no {_FEWEST} for one question"
+    detail = f"{known} facts, and a question has {_FEWEST}"
+    if entry.is_of_manual:
+        detail += f", {_MEANINGS} of them no defaults"
     stages.refuse(reason, detail, when=not drafts)
     return drafts
 

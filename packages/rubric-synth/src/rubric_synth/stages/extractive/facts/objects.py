@@ -25,6 +25,11 @@ _VERBS = _WORDS["verbs"]
 _NOUNS = _WORDS["nouns"]
 _WITH_FOR = frozenset({"ask", "check", "prompt", "search", "test", "wait", "watch"})
 _BEHIND_NOUNS = _WORDS["behind_nouns"]
+_PLAIN_VERBS = _VERBS - _NOUNS
+_OPENS_CLAUSE = frozenset(
+    {"to", "that", "which", "who", "when", "if", "can", "may", "will", "not", "must"}
+)
+"""Words behind which a second verb belongs to another one than the first."""
 
 
 def without_subject(sentence: str) -> str:
@@ -63,6 +68,8 @@ def purpose_frame(topic: str, sentence: str) -> Frame | None:
     """
     if not wording.is_readable(sentence) or conditions.is_pointing(sentence):
         return None
+    if _PATTERNS["noun_first"].match(sentence):
+        return None
     first, second = sentence.split()[:2]
     takes_for = second == "for" and first.lower() in _WITH_FOR
     is_noun = first.lower() in _NOUNS and second in _BEHIND_NOUNS
@@ -73,7 +80,7 @@ def purpose_frame(topic: str, sentence: str) -> Frame | None:
     predicate = wording.as_predicate(sentence, _VERBS)
     if not predicate:
         return None
-    predicate = _PATTERNS["second_end"].sub(r"\1s", predicate)
+    predicate = _PATTERNS["second_end"].sub(r"\1s", _with_second_verb(predicate))
     for match in _PATTERNS["after_to"].finditer(predicate):
         joint = match[1].split()[-1]
         if f" {joint} {match[2]}" in sentence:  # "used to parse and check the program"
@@ -85,6 +92,23 @@ def purpose_frame(topic: str, sentence: str) -> Frame | None:
         question=f"the meaning of {topic}",
     )
     return Frame(fact, conditions.probe(fact.sentence))
+
+
+def _with_second_verb(predicate: str) -> str:
+    """Return a predicate whose second verb agrees with it: "enables the mode and attempts to …".
+
+    Args:
+        predicate: "enables the repair mode and attempt to fix problems".
+    """
+    words = predicate.split()
+    for place in range(2, len(words) - 1):
+        before = words[:place]
+        is_verb = words[place] in _PLAIN_VERBS and words[place + 1] != "and"
+        if not is_verb or before[-1] != "and" or before[-2] in _PLAIN_VERBS:
+            continue
+        if not _OPENS_CLAUSE.intersection(before):
+            words[place] = wording.third_person(words[place])
+    return " ".join(words)
 
 
 def with_name(sentence: str, name: str) -> str:
@@ -153,11 +177,31 @@ def _is_whole(sentence: str, description: str) -> bool:
     exception = _PATTERNS["exception"]
     if exception.search(first) and not exception.search(sentence):
         return False
-    if _PATTERNS["half"].search(sentence):
+    if _PATTERNS["half"].search(sentence) or _is_cut(sentence, first):
         return False
     holds = re.match(r"`[^`]*` holds (?:the )?\w+ (\w+)", sentence)
     # "`x` holds the disallows functions": a verb that is not known.
     return holds is None or holds[1] in _BEHIND_NOUNS
+
+
+def _is_cut(sentence: str, whole: str) -> bool:
+    """Tell whether a meaning ends within a case, or before what a colon announces.
+
+    Args:
+        sentence: The meaning, such as "`x` closes the gate, when it rains."
+        whole: The first sentence of the description.
+    """
+    end = " ".join(sentence.rstrip(".").split()[-2:])
+    _, found, rest = whole.partition(end)
+    if not found:
+        return False
+    if _PATTERNS["rest_of_case"].match(rest) and _PATTERNS["case_here"].search(
+        sentence
+    ):
+        return True
+    if rest.startswith(" (") and _PATTERNS["open_end"].search(sentence):
+        return True  # "or zero (no limit)"
+    return rest.startswith(":")
 
 
 def repaired(fact: Fact, program: str, text: str) -> Fact:
@@ -191,7 +235,7 @@ def default_frames(item: ApiItem, topic: str) -> Iterator[Frame]:
     if re.search(r"\w", bare) is None or _PATTERNS["no_value"].fullmatch(bare):
         return
     unit = _unit_of(default, item.description)
-    if unit is None:
+    if unit is None or _is_of_a_version(default, item.description):
         return
     value = f"`{bare}`"
     if default[0] in "'\"":
@@ -206,6 +250,21 @@ def default_frames(item: ApiItem, topic: str) -> Iterator[Frame]:
         question=f"the default of {topic}",
     )
     yield Frame(fact, "")
+
+
+def _is_of_a_version(default: str, text: str) -> bool:
+    """Tell whether a sentence states a default for some versions alone.
+
+    Args:
+        default: The value, as the text writes it.
+        text: The description that states it.
+    """
+    return any(
+        default in sentence
+        and _PATTERNS["states_default"].search(sentence) is not None
+        and _PATTERNS["of_a_version"].search(sentence) is not None
+        for sentence in language.sentences(text)
+    )
 
 
 def _unit_of(default: str, text: str) -> str | None:
