@@ -392,7 +392,7 @@ def test_a_column_of_what_is_rare_is_left_out_where_it_never_occurred() -> None:
 
     assert never.header == ("Method", "c, %")
     assert never.texts == (("0", "0.0"), ("1", "0.0"))
-    assert never.caption == "Shares. 0 in every row: a, b."
+    assert never.caption == "Shares. 0 in every row: b. 0 wherever it is known: a."
     assert once.header == ("Method", "b, %", "c, %")
     assert once.texts[0] == ("0", "10.0", "0.0")
     assert unknown.header == ("Method", "a, %", "b, %", "c, %")

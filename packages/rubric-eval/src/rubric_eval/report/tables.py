@@ -42,8 +42,14 @@ def without_zeros(table: Table) -> Table:
         for row in table.rows
     ]
     columns = tuple(table.columns[at] for at in kept)
-    names = [c.title.partition(",")[0] for c in table.columns if c not in columns]
-    caption = f"{table.caption} 0 in every row: {', '.join(names)}.".lstrip()
+    names: dict[str, list[str]] = {}
+    for at, column in enumerate(table.columns):
+        if at not in kept:
+            is_known = all(row.cells[at].value is not None for row in table.rows)
+            where = "in every row" if is_known else "wherever it is known"
+            names.setdefault(where, []).append(column.title.partition(",")[0])
+    zeros = [f"0 {where}: {', '.join(names[where])}." for where in sorted(names)]
+    caption = " ".join(filter(None, (table.caption, *zeros)))
     update = {"columns": columns, "rows": tuple(rows), "caption": caption}
     return table.model_copy(update=update)
 
