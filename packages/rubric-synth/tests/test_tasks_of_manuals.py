@@ -118,6 +118,12 @@ def test_what_an_option_does_is_a_fact(text: str, sentence: str) -> None:
         ("With Canal 2.8 and earlier the default is `ipv4`.", ""),
         ("Before version 3 the default is 7.", ""),
         ("The default is 7. Before version 3 gates were of wood.", "7"),
+        ("Default: `5` (`20` on Windows).", ""),
+        ("Default: `5` (20 if the lock is deep).", ""),
+        ("Default: `1800` (30 minutes).", "1800"),
+        ("It is like `bell`, whose default is `10`.", ""),
+        ("Defaults to the value of `bell`, by default `low`.", ""),
+        ("The mark. Default: `gate_mark`.", ""),
     ],
 )
 def test_a_default_is_one_value_that_the_text_states(text: str, default: str) -> None:

@@ -134,6 +134,28 @@ def test_a_manual_without_a_project_gives_the_reason(
     assert reasons(docs)["docs/settings.rst#objects"] == "no_program"
 
 
+@pytest.mark.parametrize(
+    "lines",
+    [
+        'if tags.has("sea"):\n    project = "Sea Canal"\n',
+        'project += f" {edition}"\n',
+        'project, release = names["canal"], "2"\n',
+    ],
+)
+def test_a_project_that_is_worked_out_names_no_program(
+    tmp_path: Path, read: Callable[..., list[object]], lines: str
+) -> None:
+    docs = tmp_path / "some" / "docs"
+    docs.mkdir(parents=True)
+    (docs / "settings.rst").write_text(_SETTINGS)
+    conf = docs / "conf.py"
+    conf.write_text(f'project = "Canal"\n{lines}')
+
+    assert _described(read(docs)).keys() == {"--force"}
+    conf.write_text(f'{lines}\nproject = "Canal"\n')
+    assert "WATER_MARK" in _described(read(docs))
+
+
 def test_options_of_another_command_have_no_owner(
     tmp_path: Path, read: Callable[..., list[object]]
 ) -> None:

@@ -3,7 +3,7 @@
 import ast
 import re
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from configparser import ConfigParser, Error
 from pathlib import Path
 from typing import cast
@@ -83,6 +83,8 @@ def _of_conf(text: str) -> str:
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
                 pass
             case _:
+                for name in _assigned(statement):
+                    texts.pop(name, None)
                 continue
         match value:
             case ast.Constant(value=str(content)):
@@ -92,6 +94,13 @@ def _of_conf(text: str) -> str:
             case _:
                 texts.pop(name, None)
     return texts.get("project", "")
+
+
+def _assigned(statement: ast.stmt) -> Iterator[str]:
+    """Yield the names that a statement may give another value: "if …: project = …"."""
+    for node in ast.walk(statement):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store | ast.Del):
+            yield node.id
 
 
 def _of_mkdocs(text: str) -> str:

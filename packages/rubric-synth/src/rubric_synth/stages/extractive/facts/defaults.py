@@ -98,14 +98,16 @@ def _is_word(text: str, default: re.Match[str]) -> bool:
 def _is_of_a_case(text: str, default: re.Match[str], name: str) -> bool:
     """Tell whether a default holds only where something else does: "If …, this defaults to 1".
 
-    A parameter that is None, or not given, has its default; "if part == 'r' (default)" is about
-    another parameter.
+    A parameter that is None, or not given, has its default; "if part == 'r' (default)" and "`x`,
+    whose default is 1" are about another parameter.
 
     Args:
         text: Text of the page.
         default: The match that states the default.
         name: Name of the parameter.
     """
+    if _PATTERNS["default_of_another"].search(text[: default.start()]):
+        return True
     match = _PATTERNS["value_of_name"].search(text[: default.start("v")])
     if match is not None:
         owner = match["name"] or match["equal"]

@@ -222,17 +222,24 @@ def repaired(fact: Fact, program: str, text: str) -> Fact:
     return fact._replace(sentence=sentence, question=question)
 
 
-def default_frames(item: ApiItem, topic: str) -> Iterator[Frame]:
+def default_frames(
+    item: ApiItem,
+    topic: str,
+    names: frozenset[str],
+) -> Iterator[Frame]:
     """Yield the default of an object, where its text states one value.
 
     Args:
         item: The object.
         topic: Its name in code marks.
+        names: The objects of its entry; one that stands as a default stands for its value.
     """
     default = defaults.default_of(item, takes_words=True)
     bare = default.strip("'\"")
     # A sign alone cannot be found in an answer.
     if re.search(r"\w", bare) is None or _PATTERNS["no_value"].fullmatch(bare):
+        return
+    if bare in names and default[0] not in "'\"":
         return
     unit = _unit_of(default, item.description)
     if unit is None or _is_of_a_version(default, item.description):

@@ -68,7 +68,7 @@ def frames_of(
     first = sentences[0] if sentences else ""
     is_first = item == entry.parameters[0]
     if entry.is_of_manual:
-        yield from objects.default_frames(item, topic)
+        yield from objects.default_frames(item, topic, names)
     else:
         yield from defaults.default_frames(item, topic, first)
     yield from _values(item, topic, is_first=is_first)
