@@ -196,6 +196,8 @@ router_settings:
         ("http://b/v1", "http://c/v1", True),
         ("cooldown_time: 5", "cooldown_time: 9", True),
         ("api_key: k,", "api_key: k, input_cost_per_token: 1.0e-6,", True),
+        ("api_key: k,", "api_key: k, output_cost_per_audio_token: 1.0e-6,", True),
+        ("api_key: k,", "api_key: k, prompt_cache_key: a,", True),
     ],
 )
 def test_every_setting_that_may_change_a_score_changes_the_fingerprint(

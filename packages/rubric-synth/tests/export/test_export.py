@@ -380,6 +380,8 @@ def test_a_judge_brings_the_files_that_it_names(tmp_path: Path) -> None:
         ("aws_access_key_id", "AKIA1", True),
         ("extra_headers", {"Authorization": "Bearer 1"}, True),
         ("input_cost_per_token", "1e-6", False),
+        ("output_cost_per_reasoning_token", "4e-6", False),
+        ("prompt_cache_key", "judges", False),
     ],
 )
 def test_a_key_in_a_file_of_the_judge_is_not_exported(

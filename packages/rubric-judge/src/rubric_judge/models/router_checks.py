@@ -25,10 +25,12 @@ from rubric_judge.ui.yaml_files import yaml_place
 
 _KEY_PREFIX = "os.environ/"
 SECRET = re.compile(
-    r"(?:key|key_id|(?<!_per_)token|secret|password|credentials|authorization)$",
+    r"^(?!.*_cost_per_).*"
+    r"(?:(?<!cache_)key|key_id|token|secret|password|credentials|authorization)$",
     re.IGNORECASE,
 )
-"""Names of parameters that hold a secret; `input_cost_per_token` is a price."""
+"""Names of parameters that hold a secret; `input_cost_per_token` is a price, `prompt_cache_key` a
+name of a group of requests."""
 _TABLE = toml_beside(__file__, "router.toml")
 PARAMETERS: dict[str, list[str]] = _TABLE["parameters"]
 SETTINGS: dict[str, list[str]] = _TABLE["settings"]
