@@ -404,6 +404,25 @@ def test_lists_words_in_no_order_and_what_is_taken_back_state_nothing(
     assert scored(LATTICE, said) == 0
 
 
+@pytest.mark.parametrize(
+    ("said", "credit"),
+    [
+        ("`--quiet` disables SMTP chat logging.", 1),
+        ("- `--quiet`: disables SMTP chat logging", 1),
+        ("`--quiet` enables SMTP chat logging.", 0),
+        ("`--quiet`, SMTP, chat logging, disables, mailer.", 0),
+        ("`--quiet` disables SMTP, chat, logging, mailer, server.", 0),
+        ("SMTP chat disables logging `--quiet` mailer.", 0),
+        ("SMTP chat logging mailer server.", 0),
+        ("`--quiet` SMTP chat mailer disables logging.", 0),
+    ],
+)
+def test_a_name_and_its_verb_are_a_sentence_without_function_words(
+    said: str, credit: float
+) -> None:
+    assert scored("`--quiet` disables SMTP chat logging", said) == credit
+
+
 def test_an_answer_of_which_half_is_no_prose_earns_nothing() -> None:
     right = "The lattice energy grows when the ions have larger charges. "
     jumble = "The is of a the with packages one salt to. "

@@ -4,11 +4,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
+from rubric_judge.judges.claims import lexicon
 from rubric_judge.judges.claims.order import Order, is_english, is_random, read_order
 from rubric_judge.judges.claims.reading import Clause, tokens
 from rubric_judge.judges.lexical.polarity import disowns_the_rest, opens_by_disowning
 from rubric_judge.judges.lexical.scoring import echoes
 from rubric_judge.judges.lexical.words import (
+    FEW_WORDS,
     FUNCTION_WORDS,
     OUT_OF_ORDER,
     Sentence,
@@ -28,6 +30,8 @@ _MOST_REPEATED = 0.4
 """Share of three-word runs that recur in other sentences; no honest answer of 600 had .2."""
 _LIST = 8
 """Short parts from which a sentence is a list; no honest answer of 489 had more than six."""
+_OF_A_NAME = re.compile(lexicon.GRAMMAR["statements"]["of_a_name"])
+"""Statement about a name, which is whole without a function word."""
 _BETWEEN = re.compile(r"[,;]|\b(?:and|or)\b")
 _REACH = 3
 """Farthest distance, in words, of a stated word from a function word or an end."""
@@ -55,7 +59,7 @@ def flaws_of(
     orders = [read_order(sentence) for sentence in sentences]
     for place, parts in enumerate(parsed):
         jumble = _jumble(parts, orders[place])
-        if jumble:
+        if jumble and not (jumble == FEW_WORDS and _OF_A_NAME.match(sentences[place])):
             jumbled[place] = jumble
     is_no_prose = is_random(orders) or _is_no_prose(
         list(jumbled.values()), of=len(parsed)
@@ -134,6 +138,8 @@ def framed(clause: Clause) -> Clause:
     Args:
         clause: a clause of an answer.
     """
+    if _OF_A_NAME.match(clause.text):
+        return clause
     frames = [token.text.lower() in FUNCTION_WORDS for token in clause.tokens]
     frames.append(True)  # the end
     kept_tokens = tuple(

@@ -87,6 +87,8 @@ _LONGEST_KEPT = 500
 
 OUT_OF_ORDER = "words out of order"
 """Flaw of a sentence with an order of words that English does not allow."""
+FEW_WORDS = "few function words"
+"""Flaw of a sentence that may be a list of terms."""
 
 
 @dataclass(frozen=True)
@@ -145,7 +147,7 @@ class Sentence:
         function_share = sum(map(FUNCTION_WORDS.__contains__, self.lowered)) / n_words
         if not _MIN_FUNCTION_SHARE <= function_share <= _MAX_FUNCTION_SHARE:
             few = function_share < _MIN_FUNCTION_SHARE
-            return "few function words" if few else "few other words"
+            return FEW_WORDS if few else "few other words"
         if len(self.folded) < _MIN_DISTINCT_SHARE * n_words:
             return "repeated words"
         letters = sum(map(_letters, self.words)) + self.text.count(" ")
@@ -161,7 +163,7 @@ class Sentence:
             return None
         function_words = sum(map(FUNCTION_WORDS.__contains__, self.lowered))
         if function_words < _MIN_FUNCTION_SHARE * n_words:
-            return "few function words"
+            return FEW_WORDS
         if len(self.folded) < _MIN_DISTINCT_SHARE * n_words:
             return "repeated words"
         return OUT_OF_ORDER if faults_of_order(self.text, self.lowered) else None
