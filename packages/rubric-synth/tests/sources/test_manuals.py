@@ -454,6 +454,18 @@ def test_options_of_a_setting_are_no_settings_and_no_part_of_its_text(
     }
 
 
+def test_options_of_subcommands_have_no_owner(
+    tmp_path: Path, read: Callable[..., list[object]]
+) -> None:
+    below = ".SH SUBCOMMANDS\n.PP\nOptions\n.RS 4\n.TP\n.B \\-\\-up\nFill it from above.\n.RE\n"
+    (tmp_path / "lock.1").write_text(
+        _MANUAL.replace(".SH ENVIRONMENT", f"{below}.SH ENVIRONMENT")
+    )
+
+    assert "--deep" in _described(read(tmp_path))
+    assert "--up" not in _described(read(tmp_path))
+
+
 def test_a_manual_page_that_names_two_commands_has_no_owner(
     tmp_path: Path, reasons: Callable[..., dict[str, str]]
 ) -> None:

@@ -60,6 +60,8 @@ def _owner(item: Described, program: str) -> str:
     above = [text for text in item.headings if not text.strip("`").startswith("-")]
     if above and _PATTERNS["of_subcommand"].fullmatch(above[-1]):
         return ""
+    if any(map(_PATTERNS["of_subcommands"].fullmatch, above)):
+        return ""
     for heading in item.headings:
         is_general = _PATTERNS["of_command_line"].search(heading) is not None
         is_plain = _PATTERNS["of_whole_program"].fullmatch(heading) is not None
