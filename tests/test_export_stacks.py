@@ -124,7 +124,7 @@ def test_verl_judges_the_rows(
     settings = dict(word.lstrip("+").split("=", 1) for word in module.settings(count))
     prefix = f"{module.REWARD}."
     named = {
-        key.removeprefix(prefix): value.strip("'")
+        key.removeprefix(prefix): value.strip('"')
         for key, value in settings.items()
         if key.startswith(prefix)
     }

@@ -1,5 +1,6 @@
 """An environment's folder: what each side may read, and what is refused."""
 
+import ast
 import json
 import re
 import shutil
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from rubric_core import ConfigError, Task, read_tasks
 from rubric_synth.cli import main
@@ -213,7 +215,7 @@ def test_a_split_without_tasks_is_not_what_a_stack_is_given(
     assert f'def rubric_eval(split: str = "{asked}")' in inspect_ai
     assert f"harbor run --path harbor/{asked} --agent oracle" in card.content.decode()
     assert f"for split in {rows_of_verl}:" in verl
-    assert f"data.val_files='{{ROWS / '{held_out}.parquet'}}'" in verl
+    assert f"data.val_files={{whole(ROWS / '{held_out}.parquet')}}" in verl
 
 
 @pytest.mark.parametrize(
@@ -513,3 +515,46 @@ def test_a_wheel_out_of_the_source_archive_holds_every_file(
     assert len(written) > 5
     for path in written:
         assert packed[path.relative_to(out).as_posix()] == path.read_bytes()
+
+
+@pytest.mark.parametrize("trainer", ["verl", "skyrl"])
+def test_a_trainer_reads_paths_with_signs_whole(
+    trainer: str, write_dataset: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "my-docs"
+    exported(write_dataset(), out, "--to", trainer)
+    place = tmp_path / "it's #1: here"
+    place.mkdir()
+    monkeypatch.chdir(place)
+    source = ast.parse((out / f"with_{trainer}.py").read_text("utf-8"))
+    source.body = [part for part in source.body if isinstance(part, ast.FunctionDef)]
+    names = dict.fromkeys(("ROWS", "JUDGE", "TASKS"), place) | {"Path": Path}
+    script: dict[str, Any] = {**names, "REWARD": "reward", "Any": Any}
+    exec(compile(source, trainer, "exec"), script)  # noqa: S102  # it was just written
+
+    values = [word.partition("=")[2] for word in script["settings"](2)]
+    paths = [str(yaml.safe_load(value)) for value in values if str(place) in value]
+
+    assert len(paths) == {"verl": 5, "skyrl": 3}[trainer]
+    for path in paths:
+        assert path.removeprefix('["').startswith(str(place))
+
+
+@pytest.mark.parametrize("trainer", ["trl", "verl", "skyrl", "slime"])
+def test_a_trainer_without_a_task_to_train_on_is_refused(
+    trainer: str,
+    write_dataset: Write,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    dataset, out = write_dataset(), tmp_path / "my-docs"
+    (dataset / "train.jsonl").write_text("")
+
+    with pytest.raises(SystemExit) as ended:
+        main(["export", str(dataset), "--out", str(out), "--to", trainer, "verifiers"])
+
+    assert ended.value.code == 2
+    error = " ".join(capsys.readouterr().err.split())
+    assert f"--to {trainer}: no task to train on (0 in train, 2 in valid" in error
+    assert not out.exists()
+    exported(dataset, out, "--to", "verifiers", "inspect-ai")

@@ -124,6 +124,8 @@ class Target:
     usage: str = ""
     """Section of the card: how it is started. `{name}`, `{module}` and `{split}`, a split that has
     tasks, are filled in."""
+    is_trainer: bool = False
+    """Whether its file does nothing but train, on the tasks of `train`."""
 
 
 def checked_name(name: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import cast
 
@@ -83,8 +83,8 @@ def read_environment(
     Raises:
         DatasetFolderError: The folder is no finished dataset, or holds no task, one twice, or a
             conversation.
-        ConfigError: The name or the judge cannot be used; or no task has a reference answer, so
-            that no fixtures can be made.
+        ConfigError: The name or the judge cannot be used; a trainer has no task; or no task has a
+            reference answer, so that no fixtures can be made.
         RubricFileError: A row is not a task.
     """
     read_manifest(dataset)
@@ -100,6 +100,7 @@ def read_environment(
             f"{str(dataset)!r} holds no task: there is nothing to export", path=dataset
         )
     _check_tasks(dataset, tasks)
+    _check_train(targets, splits)
     fixtures: list[Fixture] = []
     if fixture_tasks is None:
         is_quick = is_program(reader_of(spec))
@@ -141,6 +142,26 @@ def _check_tasks(dataset: Path, tasks: Sequence[Task]) -> None:
                 path=dataset,
             )
         seen.add(task.task_id)
+
+
+def _check_train(
+    targets: Iterable[Target], splits: Mapping[str, Sequence[Task]]
+) -> None:
+    """Refuse trainers where there is nothing to train on.
+
+    Raises:
+        ConfigError: There is one.
+    """
+    trainers = [target.name for target in targets if target.is_trainer]
+    if trainers and not splits["train"]:
+        counts = ", ".join(
+            f"{len(tasks)} in {split}" for split, tasks in splits.items()
+        )
+        raise ConfigError(
+            f"--to {' '.join(trainers)}: no task to train on ({counts}); collect more documents, "
+            "of which most go to train, or export for other stacks",
+            location="to",
+        )
 
 
 def judge_files_of(judge: Path) -> dict[str, bytes]:
@@ -215,8 +236,9 @@ def files_of(environment: Environment) -> list[File]:
     """Return all files of an environment: the common ones, then those of each target.
 
     Raises:
-        ConfigError: The judge brings a file whose place is taken.
+        ConfigError: The judge brings a file whose place is taken, or a trainer has no task.
     """
+    _check_train(environment.targets, environment.splits)
     files = list(common_files(environment))
     for target in environment.targets:
         files.extend(target.files(environment))

@@ -17,7 +17,8 @@ def _files(file: str, environment: Environment) -> Iterator[File]:
 def _target(name: str, stack: str, command: str) -> Target:
     file = f"with_{name.replace('-', '_')}.py"
     usage = f"```bash\n{command}\n```"
-    return Target(name, stack, partial(_files, file), usage=usage)
+    files = partial(_files, file)
+    return Target(name, stack, files, usage=usage, is_trainer=name != "inspect-ai")
 
 
 TARGETS = (
