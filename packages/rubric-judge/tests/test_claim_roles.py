@@ -42,6 +42,16 @@ def scored(claim: str, answer: str, *required: str) -> float:
             "The mean is used instead of the sum.",
         ),
         (
+            "the sum is used instead of the mean",
+            "It uses the sum and not the mean.",
+            "It uses the mean and not the sum.",
+        ),
+        (
+            "the sum and not the mean is used",
+            "The sum is used instead of the mean.",
+            "The mean is used instead of the sum.",
+        ),
+        (
             "rows are read rather than columns",
             "Instead of columns, rows are read.",
             "Instead of rows, columns are read.",

@@ -216,11 +216,16 @@ def _other_replaced(overlap: Match) -> str:
 
 def _denied(pairs: tuple[tuple[Token, Token], ...]) -> str:
     for token, said_token in pairs:
-        if token.denied != said_token.denied:
+        if token.denied != said_token.denied and not _are_both_out(token, said_token):
             if said_token.denied:
                 return f"denies “{token.text}”"
             return f"affirms “{token.text}”"
     return ""
+
+
+def _are_both_out(first: Token, second: Token) -> bool:
+    """Tell of two, one denied, if the other is replaced: "not a mean", "instead of a mean"."""
+    return first.replaced != second.replaced and first.replaced == second.denied
 
 
 def other_value(claim: Clause, said: Clause) -> str:
