@@ -423,6 +423,47 @@ def test_a_name_and_its_verb_are_a_sentence_without_function_words(
     assert scored("`--quiet` disables SMTP chat logging", said) == credit
 
 
+_KEY = "`--key` takes the hexadecimal (no leading 0x) shared secret of the lock"
+_SIZE = "`--size` must be a multiple of the sector, but not larger than 64KiB"
+
+
+@pytest.mark.parametrize(
+    ("claim", "said", "credit"),
+    [
+        (_KEY, "`--key` is the shared secret of the lock, in digits with no 0x.", 1),
+        ("by default `--depth` is 0", "The key has no leading 0x.", 0),
+        (_SIZE, "`--size` is a multiple of the sector and at most 64 KiB.", 1),
+        (_SIZE, "`--size` is a multiple of the sector and at least 64 KiB.", 0),
+        (_SIZE, "`--size` is a multiple of the sector, but not larger than 16 KiB.", 0),
+        ("by default `-s` is 1", "By default `-r` is 1.", 0),
+        ("by default `-s` is 1", "By default `-s` is 1.", 1),
+        (
+            "`-r` runs many sessions in parallel",
+            "`-s` runs many sessions in parallel.",
+            0,
+        ),
+    ],
+)
+def test_options_are_names_and_prefixes_no_numbers(
+    claim: str, said: str, credit: float
+) -> None:
+    kept = (
+        "By default `-s` is 1. By default `-r` is 1. "
+        "The default of `--size` is 16 KiB, and sizes are not larger than one page. "
+    )
+    criteria = (
+        Criterion(id="c", weight=1, description=f"Says that {claim}."),
+        Criterion(id="s", weight=1, description="Says that `-s` shows sizes."),
+    )
+    task = Task(
+        question="What do the options do?",
+        grounding=Grounding(f"{kept}{claim}."),
+        rubric=Rubric(criteria=criteria),
+    )
+    result = ClaimJudge().judge_now(task.judge_view(said))
+    assert result.scores["c"] == credit
+
+
 def test_an_answer_of_which_half_is_no_prose_earns_nothing() -> None:
     right = "The lattice energy grows when the ions have larger charges. "
     jumble = "The is of a the with packages one salt to. "

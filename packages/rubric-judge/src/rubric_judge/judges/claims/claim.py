@@ -9,7 +9,7 @@ from rubric_judge.errors import VerificationError
 from rubric_judge.judges.claims.reading import Clause, Token, clauses, tokens
 from rubric_judge.judges.lexical.words import stem
 
-IDENTIFIER = re.compile(r"`([A-Za-z_][\w.]*)`")
+IDENTIFIER = re.compile(r"`([A-Za-z_][\w.]*|--?[A-Za-z][\w-]*)`")
 _CLAIM_PREFIX = re.compile(
     r"^(?:says|states|explains|notes|mentions|tells|names) that\s+", re.IGNORECASE
 )

@@ -12,6 +12,7 @@ from rubric_judge.judges.claims.verdicts import (
     Match,
     Stand,
     contradiction,
+    is_same_bound,
     match,
     other_value,
     same_value,
@@ -167,7 +168,8 @@ def contradicted(claim: Claim, answer: Answer) -> Finding | None:
             continue
         overlap = answer.match(claim, clause)
         score = overlap.reverse * min(1.0, 2 * overlap.coverage)
-        if score < answer.support[position]:
+        is_bound = is_same_bound(claim.clause, clause)
+        if score < answer.support[position] and not is_bound:
             continue  # it speaks of something else, and is right there
         why = contradiction(claim.clause, clause, overlap)
         if why:

@@ -21,6 +21,8 @@ _CLAUSE_END = re.compile(
 )
 _TOKEN = re.compile(
     r"(?P<quoted>(?<!\w)'[\w./+-]{1,20}'(?!\w)|\"[\w./+-]{1,20}\")"
+    r"|(?P<option>(?<![\w-])--?[A-Za-z][\w-]*)"
+    r"|(?P<prefix>(?<![\w.])0[xob](?![\da-fA-F]))"
     r"|(?P<number>(?<![\w.])[-−]?\d[\d,]*(?:\.\d+)?(?:[eE][-+]?\d+)?(?:\s?[×x*]\s?10\^?[{]?[-−]?\d+[}]?)?)"
     r"|(?P<word>[A-Za-z_][\w']*(?:\.\w+)*)"
 )
@@ -177,6 +179,8 @@ def tokens(text: str) -> tuple[Token, ...]:
         if opening in _OPENINGS and "," in text[end : lexeme.start()]:
             opening = lowered
             reach = 0
+        if ")" in text[end : lexeme.start()]:
+            reach = 0  # "(no leading zeros) key" denies nothing of the key
         end = lexeme.end()
         if _denies(text, lexeme):
             following = text[end : end + 6].lstrip()
@@ -233,6 +237,9 @@ def _token(match: re.Match[str], written: str, *, denied: bool) -> Token:
     if written in _LITERALS:
         root = written.lower()
         return Token(root, written, 0.8, denied, literal=True, keys=_VALUES | {root})
+    if match["option"]:
+        weight = lexicon.weight(written)
+        return Token(written, written, weight, denied, keys=frozenset({written}))
     value = _NUMBERS.get(written.lower())
     if value is not None:
         return Token(written.lower(), written, 0.4, denied, number=value, keys=_VALUES)

@@ -19,6 +19,7 @@ _DEFAULT = "default"
 """A parameter has one default, of whatever kind: default None contradicts default 3."""
 _NECESSITY = next(axis for axis, _ in lexicon.sides(stem("needed")))
 """The scale of what is needed."""
+_BOUNDS = frozenset({"atleast", "atmost"})
 _TELLING = 0.25
 """Weight from which the denial of a word denies the claim."""
 
@@ -101,7 +102,7 @@ def contradiction(claim: Clause, said: Clause, matching: Match) -> str:
         matching: the overlap of the two.
     """
     if matching.coverage < _ABOUT and matching.reverse < _ABOUT:
-        return ""
+        return other_value(claim, said) if is_same_bound(claim, said) else ""
     claim_roots = [token.root for token in claim.spoken]
     if claim_roots == [token.root for token in said.spoken]:
         pairs = tuple(zip(claim.spoken, said.spoken, strict=True))
@@ -113,6 +114,18 @@ def contradiction(claim: Clause, said: Clause, matching: Match) -> str:
         or _other_replaced(matching)
         or other_value(claim, said)
     )
+
+
+def is_same_bound(claim: Clause, said: Clause) -> bool:
+    """Tell whether a few words set a bound of what a claim does: "…, but at most 16 KiB".
+
+    Args:
+        claim: a true statement.
+        said: a clause of an answer.
+    """
+    bounds = {token.text for token in claim.tokens} & _BOUNDS
+    is_same = any(token.text in bounds for token in said.tokens)
+    return is_same and not claim.names.isdisjoint(said.names)
 
 
 def _denied_otherwise(claim: Clause, said: Clause, matching: Match) -> str:
