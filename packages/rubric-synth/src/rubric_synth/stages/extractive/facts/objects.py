@@ -192,9 +192,9 @@ def _is_cut(sentence: str, whole: str) -> bool:
         whole: The first sentence of the description.
     """
     end = " ".join(sentence.rstrip(".").split()[-2:])
-    _, found, rest = whole.partition(end)
-    if not found:
+    if end not in whole:
         return False
+    rest = whole.partition(end)[2]
     if _PATTERNS["rest_of_case"].match(rest) and _PATTERNS["case_here"].search(
         sentence
     ):
