@@ -121,3 +121,11 @@ def test_what_holds_for_one_name_is_not_said_of_another() -> None:
     credit, reasoning = judged(swapped)
     assert credit == 0
     assert "says of “index” what holds for “mask”" in reasoning
+
+
+@pytest.mark.parametrize(("right", "wrong"), [("s", "ms"), ("seconds", "minutes")])
+def test_a_number_with_another_unit_of_time_is_another(right: str, wrong: str) -> None:
+    claim = "by default `side` is 30 seconds"
+
+    assert scored(claim, f"By default `side` is 30 {right}.", "30") == 1
+    assert scored(claim, f"By default `side` is 30 {wrong}.", "30") == 0

@@ -1,5 +1,6 @@
 """Verdicts on a claim by a clause: stated, contradicted, or nothing."""
 
+from itertools import pairwise
 from typing import Literal, NamedTuple
 
 from rubric_judge.judges.claims import lexicon
@@ -20,6 +21,11 @@ _DEFAULT = "default"
 _NECESSITY = next(axis for axis, _ in lexicon.sides(stem("needed")))
 """The scale of what is needed."""
 _BOUNDS = frozenset({"atleast", "atmost"})
+_UNITS = {
+    word: place
+    for place, words in enumerate(lexicon.GRAMMAR["units"])
+    for word in words.split()
+}
 _TELLING = 0.25
 """Weight from which the denial of a word denies the claim."""
 
@@ -113,6 +119,7 @@ def contradiction(claim: Clause, said: Clause, matching: Match) -> str:
         or _denied_otherwise(claim, said, matching)
         or _other_replaced(matching)
         or other_value(claim, said)
+        or _other_unit(claim, said)
     )
 
 
@@ -265,6 +272,25 @@ def other_value(claim: Clause, said: Clause) -> str:
         if not any(same_value(value, token) for token in claim.content):
             return f"“{value.text}” where it is “{claim_values[0].text}”"
     return ""
+
+
+def _other_unit(claim: Clause, said: Clause) -> str:
+    """Find a number that has another unit of time in a claim; "" where there is none."""
+    units = _units_of(claim)
+    for number, (unit, text) in _units_of(said).items():
+        own, own_text = units.get(number, (unit, text))
+        if own != unit:
+            return f"“{text}” where it is “{own_text}”"
+    return ""
+
+
+def _units_of(clause: Clause) -> dict[float, tuple[int, str]]:
+    """Return the unit of time behind each number, and the two as written."""
+    return {
+        number.number: (_UNITS[unit.text.lower()], f"{number.text} {unit.text}")
+        for number, unit in pairwise(clause.tokens)
+        if number.number is not None and unit.text.lower() in _UNITS
+    }
 
 
 def _names_it(claim: Clause, clause: Clause) -> bool:
