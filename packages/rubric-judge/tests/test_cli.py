@@ -441,7 +441,8 @@ def test_a_response_error_does_not_show_the_response(
     tmp_path: Path, task: Task
 ) -> None:
     path = tmp_path / "responses.jsonl"
-    path.write_text('{"task_id": "x", "response": ["Zyzzyva"]}')
+    row = {"task_id": task.task_id, "response": ["Zyzzyva"]}
+    path.write_text(json.dumps(row), encoding="utf-8")
     with pytest.raises(RubricFileError) as caught:
         read_responses(path, {task.task_id: task})
     assert "Zyzzyva" not in str(caught.value)
