@@ -129,3 +129,30 @@ def test_a_number_with_another_unit_of_time_is_another(right: str, wrong: str) -
 
     assert scored(claim, f"By default `side` is 30 {right}.", "30") == 1
     assert scored(claim, f"By default `side` is 30 {wrong}.", "30") == 0
+
+
+@pytest.mark.parametrize(
+    ("claim", "right", "wrong"),
+    [
+        (
+            "if `axis` is None, the array is flattened before the sum",
+            "If `axis` is None, the array is flattened before the sum.",
+            "If `axis` is not None, the array is flattened before the sum.",
+        ),
+        (
+            "the default of `method` is 'linear'",
+            "By default `method` is 'linear'.",
+            "'linear' is never the default of `method`.",
+        ),
+        (
+            "the default of `method` is 'linear'",
+            "'linear' is the default of `method`.",
+            "`method` has no default; 'linear' must be passed.",
+        ),
+    ],
+)
+def test_what_is_not_none_or_not_the_default_is_denied(
+    claim: str, right: str, wrong: str
+) -> None:
+    assert scored(claim, right) == 1
+    assert scored(claim, wrong) == 0

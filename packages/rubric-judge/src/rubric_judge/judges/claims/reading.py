@@ -105,7 +105,11 @@ class Clause:
     @cached_property
     def spoken(self) -> tuple[Token, ...]:
         """The words in order, without denials."""
-        return tuple(token for token in self.tokens if not _is_denial(token.root))
+        return tuple(
+            token
+            for token in self.tokens
+            if token.literal or not _is_denial(token.root)
+        )
 
     @cached_property
     def divided(self) -> frozenset[str]:

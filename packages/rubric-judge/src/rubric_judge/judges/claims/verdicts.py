@@ -117,6 +117,7 @@ def contradiction(claim: Clause, said: Clause, matching: Match) -> str:
         _other_direction(claim, said)
         or _opposite_word(claim, said)
         or _denied_otherwise(claim, said, matching)
+        or _denied_default(claim, said)
         or _other_replaced(matching)
         or other_value(claim, said)
         or _other_unit(claim, said)
@@ -139,6 +140,15 @@ def _denied_otherwise(claim: Clause, said: Clause, matching: Match) -> str:
     if _is_needless(claim) and _is_needless(said):
         return ""  # "need not be sorted", "sorted input is not needed"
     return _denied(_telling(matching, claim.divided | said.divided))
+
+
+def _denied_default(claim: Clause, said: Clause) -> str:
+    """Find that a clause has no default where the claim has one, however common the word is."""
+    denied = {token.denied for token in said.tokens if token.root == _DEFAULT}
+    own = {token.denied for token in claim.tokens if token.root == _DEFAULT}
+    if own == {False} and denied == {True} and _names_it(claim, said):
+        return f"denies “{_DEFAULT}”"
+    return ""
 
 
 def _is_needless(clause: Clause) -> bool:
