@@ -340,6 +340,11 @@ def judged_batch(batch: JudgedBatch) -> Generator[None]:
         _batch.reset(token)
 
 
+def holds_batch() -> bool:
+    """Return whether a hook holds the judgements of a batch already."""
+    return _batch.get() is not None
+
+
 def current_batch(*, stack: str, remedy: str) -> JudgedBatch:
     """Return the batch that advantages are computed of.
 
